@@ -1,0 +1,36 @@
+//! The building blocks that kinds share, each written once: images, databases, queues, caches, references, conditions.
+//!
+//! Wire names are those of the seeds. A block never says which service uses it; conventions that depend on the service
+//! (`<service>-db-credentials`) are applied by the operators.
+
+mod condition;
+mod config;
+mod connection;
+mod depends_on;
+mod image;
+mod names;
+mod numbers;
+mod quantity;
+mod reference;
+mod schedule;
+mod text;
+mod tls;
+mod workload;
+
+pub use condition::{Condition, ConditionStatus, WaitStatus};
+pub use config::{ExtraConfig, Middleware, Plugin, PolicyOverrides, Position};
+pub use connection::{Cache, CephRbd, Database, DatabaseTls, KeystoneAuth, Messaging};
+pub use depends_on::{DependencyKind, DependsOn};
+pub use image::{Digest, Image, Repository, Tag};
+pub use names::{DataKey, DatabaseName, Host, HostPort, HttpUrl, ObjectName, OvsdbConnection, Region};
+pub use numbers::{FernetKeys, Port, Quorum, Replicas, Size};
+pub use quantity::Quantity;
+pub use reference::{AppCredentialRef, LocalRef, NamespacedRef, SecretKeyRef, SecretRef};
+pub use schedule::{CronSchedule, Duration};
+pub use tls::{IssuerKind, IssuerRef, Tls};
+pub use workload::{Resources, Scheduling, Workload};
+
+/// The value of a switch that is on unless someone turns it off.
+pub(crate) fn yes() -> bool {
+    true
+}

@@ -1,0 +1,227 @@
+//! Cinder: volumes, and the backends that hold them.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::shared::replicas;
+use super::{keeps_schema, keystone_aliases, mistakes};
+use crate::Problem;
+use crate::alias::{Alias, alias};
+use crate::blocks::{
+    Cache, CephRbd, Condition, Database, DependencyKind, DependsOn, ExtraConfig, Image, KeystoneAuth, Messaging,
+    Middleware, Plugin, PolicyOverrides, Tls, WaitStatus, Workload,
+};
+use crate::catalog::Rules;
+
+/// A Cinder: the volume API, its schedulers, its database, and a volume service for each backend.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "cinder.openstack.c5c3.io",
+    version = "v1alpha1",
+    kind = "Cinder",
+    plural = "cinders",
+    namespaced,
+    status = "CinderStatus",
+    derive = "PartialEq",
+    shortname = "cin",
+    category = "c5c3",
+    category = "openstack",
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = keeps_schema!("cinder"),
+    validation = Rule::new("!has(self.defaultVolumeType) || (has(self.backends) && self.backends.exists(b, b.name == self.defaultVolumeType))")
+        .message("is not the name of a backend; name one of spec.backends, each of which has a volume type of its name")
+        .field_path(".defaultVolumeType")
+)]
+pub struct CinderSpec {
+    /// The API pods; 2 replicas when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Workload>,
+    /// The scheduler pods; 2 replicas when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Workload>,
+    /// The volume service pods of each backend; 1 replica when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<Workload>,
+    /// The image; the one of the operator's OpenStack release when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Where volume records are stored; schema `cinder` on the MariaDB object `mariadb`, with the account of the Secret
+    /// `cinder-db-credentials`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<Database>,
+    /// The message queue; the RabbitmqCluster object `rabbitmq`, with the account of the Secret
+    /// `cinder-rabbitmq-credentials`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messaging: Option<Messaging>,
+    /// How Cinder authenticates; with the Secret `cinder-keystone-credentials` at the object `keystone` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keystone: Option<KeystoneAuth>,
+    /// What holds the volumes. Each backend has a volume service and a volume type of its name; without any, only the
+    /// API and the scheduler run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub backends: Vec<CinderBackend>,
+    /// The type of volumes that name none: the name of a backend; the first one's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 40))]
+    pub default_volume_type: Option<String>,
+    /// Where tokens are cached; the Memcached object `memcached` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// TLS on the API; off when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Policies that replace Cinder's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_overrides: Option<PolicyOverrides>,
+    /// Filters around the WSGI application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub middleware: Vec<Middleware>,
+    /// Plugins with configuration sections of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["configSection"]))]
+    pub plugins: Vec<Plugin>,
+    /// Raw options of `cinder.conf` by section. A backend's section has the backend's name.
+    #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
+    #[schemars(extend("maxProperties" = 128))]
+    pub extra_config: ExtraConfig,
+    /// What must be ready before Cinder starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub depends_on: Vec<DependsOn>,
+}
+
+impl CinderSpec {
+    /// How many API pods run.
+    pub fn api_replicas(&self) -> i32 {
+        replicas(self.api.as_ref(), 2)
+    }
+
+    /// How many scheduler pods run.
+    pub fn scheduler_replicas(&self) -> i32 {
+        replicas(self.scheduler.as_ref(), 2)
+    }
+
+    /// How many volume service pods each backend has.
+    pub fn volume_replicas(&self) -> i32 {
+        replicas(self.volume.as_ref(), 1)
+    }
+
+    /// The type of volumes that name none.
+    pub fn default_volume_type(&self) -> Option<&str> {
+        self.default_volume_type.as_deref().or_else(|| self.backends.first().map(|backend| backend.name.as_str()))
+    }
+}
+
+/// The driver for Ceph pools.
+pub const RBD_DRIVER: &str = "cinder.volume.drivers.rbd.RBDDriver";
+
+/// Something that holds volumes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("(has(self.driver) && self.driver != 'cinder.volume.drivers.rbd.RBDDriver') || (has(self.rbd) && has(self.rbd.cephSecretRef)) || has(self.cephSecretRef)")
+        .message("has the RBD driver without keys for Ceph; set rbd with pool and cephSecretRef, or set driver to another driver"),
+    validation = Rule::new("!has(self.driver) || self.driver == 'cinder.volume.drivers.rbd.RBDDriver' || !(has(self.backend) || has(self.rbd) || has(self.rbdPool) || has(self.rbdUser) || has(self.cephSecretRef))")
+        .message("is set up for Ceph, but driver is not the RBD driver; remove driver, or remove backend and rbd and set the driver's options in extraConfig, section of the backend's name")
+)]
+pub struct CinderBackend {
+    /// Name of the backend, of its section in `cinder.conf` and of its volume type.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[x_kube(validation = Rule::new("!(self in ['backend', 'barbican', 'coordination', 'cors', 'database', 'fc-zone-manager', 'healthcheck', 'nova', 'privsep', 'profiler', 'ssl', 'vault'])")
+        .message("is a section of cinder.conf with another meaning; name the backend after its storage, such as ceph-rbd"))]
+    pub name: String,
+    /// Python class of the driver; `cinder.volume.drivers.rbd.RBDDriver` when absent. Options of other drivers go to
+    /// `extraConfig`, in the section of the backend's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)+$"))]
+    pub driver: Option<String>,
+    /// The driver by a short name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<CinderDriver>,
+    /// The Ceph pool; for the RBD driver, which needs it. The pool is `volumes` when it is not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<CephRbd>,
+}
+
+impl CinderBackend {
+    /// Python class of the driver.
+    pub fn driver(&self) -> &str {
+        self.driver.as_deref().unwrap_or(RBD_DRIVER)
+    }
+}
+
+/// Drivers that have a short name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CinderDriver {
+    /// `cinder.volume.drivers.rbd.RBDDriver`.
+    Rbd,
+}
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderStatus {
+    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady, KeystoneAuthReady, CephConnected,
+    /// ConfigReady, APIReady, SchedulerReady, VolumeReady.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub waiting_for: Vec<WaitStatus>,
+    /// Where the API answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub endpoint: Option<String>,
+    /// The backends, and how they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub backends: Vec<CinderBackendStatus>,
+}
+
+/// How a backend is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderBackendStatus {
+    /// Name of the backend.
+    #[schemars(length(min = 1, max = 40))]
+    pub name: String,
+    /// `Ready`, or what keeps it from being so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 316))]
+    pub status: Option<String>,
+    /// Free space in GiB, as the scheduler sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub available_capacity_gb: Option<i64>,
+}
+
+impl Rules for Cinder {
+    const ALIASES: &'static [Alias] = keystone_aliases![
+        alias("replicas.api", "api.replicas"),
+        alias("replicas.scheduler", "scheduler.replicas"),
+        alias("replicas.volume", "volume.replicas"),
+        alias("database.name", "database.database"),
+        alias("backends[].rbdPool", "backends[].rbd.pool"),
+        alias("backends[].rbdUser", "backends[].rbd.user"),
+        alias("backends[].cephSecretRef", "backends[].rbd.cephSecretRef"),
+    ];
+
+    fn problems(&self) -> Vec<Problem> {
+        mistakes(DependencyKind::Cinder, &self.metadata, &self.spec.depends_on, &self.spec.extra_config)
+    }
+}

@@ -1,0 +1,255 @@
+//! Neutron: networks, and the OVN that makes them.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::shared::replicas;
+use super::{keeps_schema, keystone_aliases, mistakes};
+use crate::alias::{Alias, alias};
+use crate::blocks::{
+    Cache, Condition, Database, DependencyKind, DependsOn, ExtraConfig, Image, KeystoneAuth, Messaging, Middleware,
+    NamespacedRef, OvsdbConnection, Plugin, PolicyOverrides, SecretRef, Tls, WaitStatus, Workload,
+};
+use crate::catalog::Rules;
+use crate::{Problem, problem};
+
+/// A Neutron: the network API with the ML2 plugin, its database and its connection to OVN.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "neutron.openstack.c5c3.io",
+    version = "v1alpha1",
+    kind = "Neutron",
+    plural = "neutrons",
+    namespaced,
+    status = "NeutronStatus",
+    derive = "PartialEq",
+    shortname = "neu",
+    category = "c5c3",
+    category = "openstack",
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = keeps_schema!("neutron"),
+    validation = Rule::new("!has(self.ovn) || self.ovn.enabled || !('ovn' in self.ml2.mechanismDrivers)")
+        .message("switches OVN off, but ml2.mechanismDrivers has ovn; set ovn.enabled to true, or ml2.mechanismDrivers without ovn")
+        .field_path(".ovn")
+)]
+pub struct NeutronSpec {
+    /// The API pods; 3 replicas when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Workload>,
+    /// The image; the one of the operator's OpenStack release when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Where networks are stored; schema `neutron` on the MariaDB object `mariadb`, with the account of the Secret
+    /// `neutron-db-credentials`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<Database>,
+    /// The message queue; the RabbitmqCluster object `rabbitmq`, with the account of the Secret
+    /// `neutron-rabbitmq-credentials`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messaging: Option<Messaging>,
+    /// How Neutron authenticates; with the Secret `neutron-keystone-credentials` at the object `keystone` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keystone: Option<KeystoneAuth>,
+    /// The OVN that Neutron writes networks to; the OVNCluster `ovn` in the namespace `ovn-system` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ovn: Option<NeutronOvn>,
+    /// The ML2 plugin: which kinds of network there are, and what makes them.
+    #[serde(default)]
+    pub ml2: Ml2,
+    /// Where tokens are cached; the Memcached object `memcached` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// TLS on the API; off when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Policies that replace Neutron's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_overrides: Option<PolicyOverrides>,
+    /// Filters around the WSGI application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub middleware: Vec<Middleware>,
+    /// Plugins with configuration sections of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["configSection"]))]
+    pub plugins: Vec<Plugin>,
+    /// Raw options of `neutron.conf` by section; sections of the ML2 plugin (`ml2`, `ml2_type_vlan`, `ovn` ...) go to
+    /// `ml2_conf.ini`.
+    #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
+    #[schemars(extend("maxProperties" = 128))]
+    pub extra_config: ExtraConfig,
+    /// What must be ready before Neutron starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub depends_on: Vec<DependsOn>,
+}
+
+impl NeutronSpec {
+    /// How many API pods run.
+    pub fn api_replicas(&self) -> i32 {
+        replicas(self.api.as_ref(), 3)
+    }
+}
+
+/// The OVN that Neutron writes networks to. Addresses that are written here win over those of the OVNCluster; the
+/// ControlPlane's operator fills them in for an OVN of another Kubernetes cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NeutronOvn {
+    /// Whether OVN is used.
+    #[serde(default = "crate::blocks::yes")]
+    pub enabled: bool,
+    /// The OVNCluster object, or the hypervisor cluster that has one; `ovn` in `ovn-system` when neither this nor
+    /// connections are set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<NamespacedRef>,
+    /// Address of the northbound database, such as `tcp:ovn-nb.ovn-system:6641`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nb_connection: Option<OvsdbConnection>,
+    /// Address of the southbound database, such as `tcp:ovn-sb.ovn-system:6642`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sb_connection: Option<OvsdbConnection>,
+    /// Secret with `tls.crt`, `tls.key` and `ca.crt` for `ssl:` connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert_secret_ref: Option<SecretRef>,
+}
+
+impl Default for NeutronOvn {
+    fn default() -> Self {
+        Self { enabled: true, cluster_ref: None, nb_connection: None, sb_connection: None, cert_secret_ref: None }
+    }
+}
+
+/// The ML2 plugin: which kinds of network there are, and what makes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!('ovn' in self.mechanismDrivers) || 'geneve' in self.typeDrivers")
+        .message("has the mechanism driver ovn without geneve, which OVN's tunnels are; add geneve to typeDrivers")
+        .field_path(".typeDrivers"),
+    validation = Rule::new("self.tenantNetworkTypes.all(t, t in self.typeDrivers)")
+        .message("has a type without a driver; add the type to typeDrivers, or remove it from tenantNetworkTypes")
+        .field_path(".tenantNetworkTypes")
+)]
+pub struct Ml2 {
+    /// The kinds of network that can be made.
+    #[serde(default = "type_drivers")]
+    #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "set"))]
+    pub type_drivers: Vec<NetworkType>,
+    /// The kinds that projects get, the first that has room.
+    #[serde(default = "tenant_network_types")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
+    pub tenant_network_types: Vec<NetworkType>,
+    /// What makes networks, in order.
+    #[serde(default = "mechanism_drivers")]
+    #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]+$")))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub mechanism_drivers: Vec<String>,
+    /// Extensions of networks and ports.
+    #[serde(default = "extension_drivers")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]+$")))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub extension_drivers: Vec<String>,
+}
+
+impl Default for Ml2 {
+    fn default() -> Self {
+        Self {
+            type_drivers: type_drivers(),
+            tenant_network_types: tenant_network_types(),
+            mechanism_drivers: mechanism_drivers(),
+            extension_drivers: extension_drivers(),
+        }
+    }
+}
+
+fn type_drivers() -> Vec<NetworkType> {
+    vec![NetworkType::Geneve, NetworkType::Vlan, NetworkType::Flat]
+}
+
+fn tenant_network_types() -> Vec<NetworkType> {
+    vec![NetworkType::Geneve]
+}
+
+fn mechanism_drivers() -> Vec<String> {
+    vec!["ovn".into()]
+}
+
+fn extension_drivers() -> Vec<String> {
+    vec!["port_security".into()]
+}
+
+/// The kinds of network that ML2 knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkType {
+    /// Geneve tunnels, as OVN makes them.
+    Geneve,
+    /// A VLAN of a physical network.
+    Vlan,
+    /// VXLAN tunnels.
+    Vxlan,
+    /// A physical network without tags.
+    Flat,
+    /// A network within one host.
+    Local,
+    /// GRE tunnels.
+    Gre,
+}
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NeutronStatus {
+    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady, KeystoneAuthReady, OVNConnected,
+    /// ConfigReady, DeploymentReady.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub waiting_for: Vec<WaitStatus>,
+    /// Where the API answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub endpoint: Option<String>,
+}
+
+impl Rules for Neutron {
+    const ALIASES: &'static [Alias] = keystone_aliases![
+        alias("replicas", "api.replicas"),
+        alias("database.name", "database.database"),
+        alias("ml2.ovn.ovnNbConnection", "ovn.nbConnection"),
+        alias("ml2.ovn.ovnSbConnection", "ovn.sbConnection"),
+    ];
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut found =
+            mistakes(DependencyKind::Neutron, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
+        // Not a CEL rule: each connection has a spelling in another block, and CEL sees the object before they are joined.
+        let ovn = self.spec.ovn.as_ref();
+        if let Some(ovn) =
+            ovn.filter(|ovn| ovn.cluster_ref.is_none() && ovn.nb_connection.is_some() != ovn.sb_connection.is_some())
+        {
+            let (has, lacks) = if ovn.nb_connection.is_some() {
+                ("nbConnection", "sbConnection")
+            } else {
+                ("sbConnection", "nbConnection")
+            };
+            let fix = format!("set {lacks} too, or clusterRef, from which what is left out is taken");
+            found.push(problem("spec.ovn", format!("has {has} without {lacks}"), fix));
+        }
+        found
+    }
+}

@@ -1,0 +1,402 @@
+//! Nova: servers, the cells they live in, and the scheduler that finds them a host.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::shared::replicas;
+use super::{keeps_schema, keystone_aliases, mistakes};
+use crate::alias::{Alias, alias};
+use crate::blocks::{
+    Cache, CephRbd, Condition, Database, DatabaseName, DependencyKind, DependsOn, ExtraConfig, HttpUrl, Image,
+    KeystoneAuth, LocalRef, Messaging, Middleware, NamespacedRef, ObjectName, Plugin, PolicyOverrides, Port, SecretRef,
+    Tls, WaitStatus, Workload,
+};
+use crate::catalog::Rules;
+use crate::{Problem, problem};
+
+/// A Nova: the compute API, its schedulers and conductors, its databases and cells.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "nova.openstack.c5c3.io",
+    version = "v1alpha1",
+    kind = "Nova",
+    plural = "novas",
+    namespaced,
+    status = "NovaStatus",
+    derive = "PartialEq",
+    shortname = "nov",
+    category = "c5c3",
+    category = "openstack",
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = keeps_schema!("nova"),
+    validation = keeps_api_schema!(),
+    validation = Rule::new("!has(self.apiDatabase) || !has(self.database) || !has(self.database.apiDatabase)")
+        .message("sets both apiDatabase and database.apiDatabase; set apiDatabase for a server or account of its own, or database.apiDatabase for a schema beside the others")
+        .field_path(".apiDatabase")
+)]
+pub struct NovaSpec {
+    /// The API pods; 3 replicas when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<Workload>,
+    /// The scheduler pods; 2 replicas when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<NovaScheduler>,
+    /// The conductor pods; 2 replicas when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conductor: Option<Workload>,
+    /// The image; the one of the operator's OpenStack release when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// Where servers are stored; schemas `nova`, `nova_api` and `nova_cell0` on the MariaDB object `mariadb`, with the
+    /// account of the Secret `nova-db-credentials`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<NovaDatabase>,
+    /// Where flavors, quotas and the list of cells are stored, when that is another server or account than `database`:
+    /// schema `nova_api`, account of the Secret `nova-api-db-credentials`. Either this or `database.apiDatabase`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_database: Option<Database>,
+    /// The message queue; the RabbitmqCluster object `rabbitmq`, with the account of the Secret
+    /// `nova-rabbitmq-credentials`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messaging: Option<Messaging>,
+    /// How Nova authenticates; with the Secret `nova-keystone-credentials` at the object `keystone` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keystone: Option<KeystoneAuth>,
+    /// The users that Nova calls other services as; its own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_auth: Option<ServiceAuth>,
+    /// Groups of hypervisors with a database and a queue each; one cell `cell1` when absent. `cell0`, for servers that
+    /// no host was found for, is always there and not listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub cells: Vec<NovaCell>,
+    /// Where the disks of servers are; files on their hypervisor when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<NovaStorage>,
+    /// Where tokens are cached; the Memcached object `memcached` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// TLS on the API; off when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Policies that replace Nova's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_overrides: Option<PolicyOverrides>,
+    /// Filters around the WSGI application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub middleware: Vec<Middleware>,
+    /// Plugins with configuration sections of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["configSection"]))]
+    pub plugins: Vec<Plugin>,
+    /// Raw options of `nova.conf` by section.
+    #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
+    #[schemars(extend("maxProperties" = 128))]
+    pub extra_config: ExtraConfig,
+    /// What must be ready before Nova starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub depends_on: Vec<DependsOn>,
+}
+
+/// The API schema's name as CEL finds it in one of its three places.
+#[rustfmt::skip]
+macro_rules! api_schema {
+    ($spec:literal) => {
+        concat!(
+            "(has(", $spec, ".apiDatabase) && has(", $spec, ".apiDatabase.database) ? ", $spec, ".apiDatabase.database : ",
+            "has(", $spec, ".apiDatabase) && has(", $spec, ".apiDatabase.name) ? ", $spec, ".apiDatabase.name : ",
+            "has(", $spec, ".database) && has(", $spec, ".database.apiDatabase) ? ", $spec, ".database.apiDatabase : 'nova_api')"
+        )
+    };
+}
+use api_schema;
+
+macro_rules! keeps_api_schema {
+    () => {
+        Rule::new(concat!(api_schema!("self"), " == ", api_schema!("oldSelf")))
+            .message("changes the API database's name (nova_api when absent), and with it all cells and quotas; keep the old name, or create a new object and migrate")
+            .field_path(".apiDatabase")
+    };
+}
+use keeps_api_schema;
+
+/// The cell that lives in `spec.database`, and the only one when none is listed.
+pub const MAIN_CELL: &str = "cell1";
+
+impl NovaSpec {
+    /// How many API pods run.
+    pub fn api_replicas(&self) -> i32 {
+        replicas(self.api.as_ref(), 3)
+    }
+
+    /// How many scheduler pods run.
+    pub fn scheduler_replicas(&self) -> i32 {
+        replicas(self.scheduler.as_ref().map(|scheduler| &scheduler.workload), 2)
+    }
+
+    /// How many conductor pods run.
+    pub fn conductor_replicas(&self) -> i32 {
+        replicas(self.conductor.as_ref(), 2)
+    }
+
+    /// The database of `cell1`.
+    pub fn main_database(&self) -> Database {
+        let server = self.server();
+        let name = server.database.clone().unwrap_or_else(|| schema("nova"));
+        Database { database: Some(name), ..server }
+    }
+
+    /// The database of flavors, quotas and the list of cells.
+    pub fn api_database(&self) -> Database {
+        if let Some(own) = &self.api_database {
+            let secret = || ObjectName::new("nova-api-db-credentials").expect("it is a name");
+            return Database {
+                database: Some(own.database.clone().unwrap_or_else(|| schema("nova_api"))),
+                secret_ref: Some(own.secret_ref.clone().unwrap_or_else(|| SecretRef { name: secret(), key: None })),
+                ..own.clone()
+            };
+        }
+        let name = self.database.as_ref().and_then(|database| database.api_database.clone());
+        Database { database: Some(name.unwrap_or_else(|| schema("nova_api"))), ..self.server() }
+    }
+
+    /// The database of servers that no host was found for.
+    pub fn cell0_database(&self) -> Database {
+        let name = self.database.as_ref().and_then(|database| database.cell_database.clone());
+        Database { database: Some(name.unwrap_or_else(|| schema("nova_cell0"))), ..self.server() }
+    }
+
+    /// The database of a cell: the main one for `cell1`, a schema `nova_<cell>` on the same server for others, unless
+    /// the cell has its own. It goes by the name and not by the place: a list that is merged by name has no order.
+    pub fn cell_database(&self, cell: &NovaCell) -> Database {
+        let name = || schema(&format!("nova_{}", cell.name.replace('-', "_")));
+        match &cell.database {
+            Some(own) => Database { database: Some(own.database.clone().unwrap_or_else(name)), ..own.clone() },
+            None if cell.name == MAIN_CELL => self.main_database(),
+            None => Database { database: Some(name()), ..self.server() },
+        }
+    }
+
+    fn server(&self) -> Database {
+        self.database.as_ref().map(|database| database.server.clone()).unwrap_or_default()
+    }
+
+    /// Databases that two purposes share, which would have each overwrite the other's tables.
+    fn shared_databases(&self) -> Vec<Problem> {
+        let api = if self.api_database.is_some() { "spec.apiDatabase" } else { "spec.database.apiDatabase" };
+        let mut purposes = vec![
+            ("spec.database".to_owned(), place(&self.main_database())),
+            (api.to_owned(), place(&self.api_database())),
+            ("spec.database.cellDatabase".to_owned(), place(&self.cell0_database())),
+        ];
+        for (index, cell) in self.cells.iter().enumerate() {
+            let at = place(&self.cell_database(cell));
+            // The main database is there for this cell.
+            if cell.name != MAIN_CELL || at != purposes[0].1 {
+                purposes.push((format!("spec.cells[{index}].database"), at));
+            }
+        }
+        let clash = |(index, (path, at)): (usize, &(String, String))| {
+            let (first, _) = purposes[..index].iter().find(|(_, other)| other == at)?;
+            Some(problem(path, format!("is {at}, as {first} is"), "give each its own database"))
+        };
+        purposes.iter().enumerate().filter_map(clash).collect()
+    }
+}
+
+/// Which database it is, in words that are equal only for the same one.
+fn place(database: &Database) -> String {
+    let name = database.database.as_ref().map_or("nova", DatabaseName::as_str);
+    match (&database.host, &database.cluster_ref) {
+        (Some(host), _) => format!("{name} on {host}:{}", database.port.map_or(3306, Port::get)),
+        (None, Some(NamespacedRef { name: object, namespace: Some(namespace) })) => {
+            format!("{name} on {namespace}/{object}")
+        }
+        (None, object) => format!("{name} on {}", object.as_ref().map_or("mariadb", |object| object.name.as_str())),
+    }
+}
+
+fn schema(name: &str) -> DatabaseName {
+    DatabaseName::new(name).expect("letters, digits and '_'")
+}
+
+/// The scheduler pods, and a second opinion on their choices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaScheduler {
+    /// How many pods, how large, where.
+    #[serde(flatten)]
+    pub workload: Workload,
+    /// A scheduler that Nova asks to reorder the hosts it found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_scheduler: Option<ExternalScheduler>,
+}
+
+/// A scheduler that Nova asks to reorder the hosts it found. It needs a Nova image with the patch for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalScheduler {
+    /// Whether it is asked.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Its address, without the path; the endpoint of the Cortex object `cortex` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<HttpUrl>,
+}
+
+/// The database server and the schemas on it. One account, that of `secretRef`, is used for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("(has(self.cellDatabase) ? self.cellDatabase : 'nova_cell0') == (has(oldSelf.cellDatabase) ? oldSelf.cellDatabase : 'nova_cell0')")
+        .message("changes cellDatabase, which holds the data; keep the old name, or create a new object and migrate")
+        .field_path(".cellDatabase")
+)]
+pub struct NovaDatabase {
+    /// The server, the account, and the schema of `cell1`: `nova` when absent.
+    #[serde(flatten)]
+    pub server: Database,
+    /// Schema of flavors, quotas and the list of cells; `nova_api` when absent. It cannot be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_database: Option<DatabaseName>,
+    /// Schema of `cell0`, for servers that no host was found for; `nova_cell0` when absent. It cannot be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell_database: Option<DatabaseName>,
+}
+
+/// The users that Nova calls other services as, by the names of their K-ORC User objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+pub struct ServiceAuth {
+    /// The user for calls to Placement.
+    #[serde(default, rename = "placementServiceUserRef", skip_serializing_if = "Option::is_none")]
+    pub placement: Option<LocalRef>,
+    /// The user for calls to Neutron.
+    #[serde(default, rename = "neutronServiceUserRef", skip_serializing_if = "Option::is_none")]
+    pub neutron: Option<LocalRef>,
+    /// The user for calls to Glance.
+    #[serde(default, rename = "glanceServiceUserRef", skip_serializing_if = "Option::is_none")]
+    pub glance: Option<LocalRef>,
+    /// The user for calls to Cinder.
+    #[serde(default, rename = "cinderServiceUserRef", skip_serializing_if = "Option::is_none")]
+    pub cinder: Option<LocalRef>,
+}
+
+/// A group of hypervisors with a database and a queue of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaCell {
+    /// Name of the cell.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[x_kube(validation = Rule::new("self != 'cell0'")
+        .message("is reserved for servers that no host was found for; name the cell otherwise, such as cell1"))]
+    pub name: String,
+    /// The hypervisor cluster whose hosts are in the cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_ref: Option<LocalRef>,
+    /// The cell's database; that of `spec.database` for `cell1`, a schema `nova_<cell>` beside it for others, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<Database>,
+    /// The cell's message queue; a virtual host of its own on the broker of `spec.messaging` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messaging: Option<Messaging>,
+}
+
+/// Where the disks of servers are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.backend != 'rbd' || (has(self.rbd) && has(self.rbd.cephSecretRef)) || has(self.cephSecretRef)")
+        .message("has backend rbd without keys for Ceph; set rbd.cephSecretRef, or set backend to local"),
+    validation = Rule::new("self.backend == 'rbd' || !(has(self.rbd) || has(self.rbdPool) || has(self.rbdUser) || has(self.cephSecretRef))")
+        .message("names a Ceph pool, but backend is local; remove rbd, or set backend to rbd")
+)]
+pub struct NovaStorage {
+    /// The kind of storage: `rbd` for a Ceph pool, `local` for files on the hypervisor.
+    #[serde(default)]
+    pub backend: NovaBackend,
+    /// The Ceph pool; for backend `rbd`. The pool is `vms` and the user `nova` when they are not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<CephRbd>,
+}
+
+/// The kinds of storage for the disks of servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NovaBackend {
+    /// A pool of a Ceph cluster.
+    #[default]
+    Rbd,
+    /// Files on the hypervisor.
+    Local,
+}
+
+/// What the operator observed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaStatus {
+    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady, KeystoneAuthReady, ConfigReady, APIReady,
+    /// SchedulerReady, ConductorReady.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub waiting_for: Vec<WaitStatus>,
+    /// Where the API answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub endpoint: Option<String>,
+    /// The cells, and how they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 33), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub cells: Vec<NovaCellStatus>,
+}
+
+/// How a cell is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaCellStatus {
+    /// Name of the cell.
+    #[schemars(length(min = 1, max = 40))]
+    pub name: String,
+    /// `Ready`, or what keeps it from being so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 316))]
+    pub status: Option<String>,
+    /// How many hypervisors have registered in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub compute_nodes: Option<i32>,
+}
+
+impl Rules for Nova {
+    const ALIASES: &'static [Alias] = keystone_aliases![
+        alias("replicas.api", "api.replicas"),
+        alias("replicas.scheduler", "scheduler.replicas"),
+        alias("replicas.conductor", "conductor.replicas"),
+        alias("database.name", "database.database"),
+        alias("apiDatabase.name", "apiDatabase.database"),
+        alias("storage.rbdPool", "storage.rbd.pool"),
+        alias("storage.rbdUser", "storage.rbd.user"),
+        alias("storage.cephSecretRef", "storage.rbd.cephSecretRef"),
+    ];
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut found = mistakes(DependencyKind::Nova, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
+        found.extend(self.spec.shared_databases());
+        found
+    }
+}

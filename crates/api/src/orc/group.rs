@@ -1,0 +1,61 @@
+//! Groups of users.
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+use super::envelope::kind;
+use super::names::{KeystoneName, ObjectRef};
+
+kind! {
+    /// A Keystone group: users that are given roles together.
+    "Group", Group, GroupSpec, GroupStatus,
+    resource GroupResource, filter GroupFilter, observed GroupObserved
+}
+
+/// The group as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupResource {
+    /// The name in Keystone; the object's own name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<KeystoneName>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub description: Option<String>,
+    /// The Domain that it belongs to; the domain of the credentials when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("domainRef is immutable"))]
+    pub domain_ref: Option<ObjectRef>,
+}
+
+/// Which group to read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct GroupFilter {
+    /// Its exact name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<KeystoneName>,
+    /// The Domain that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain_ref: Option<ObjectRef>,
+}
+
+/// The group as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupObserved {
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub name: Option<String>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub description: Option<String>,
+    /// The id of its domain.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "domainID")]
+    #[schemars(length(max = 1024))]
+    pub domain_id: Option<String>,
+}

@@ -1,0 +1,70 @@
+//! `/healthz`, `/readyz` and `/metrics`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+
+/// What still has to start before the process is ready.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness {
+    missing: Arc<AtomicUsize>,
+}
+
+impl Readiness {
+    /// Adds something that has to start; it has when the value is dropped, and so it has if it was given up.
+    pub fn expect(&self) -> Expected {
+        self.missing.fetch_add(1, Ordering::SeqCst);
+        Expected { missing: self.missing.clone() }
+    }
+
+    /// Whether all has started.
+    pub fn is_ready(&self) -> bool {
+        self.missing.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// Something that has to start.
+#[derive(Debug)]
+pub struct Expected {
+    missing: Arc<AtomicUsize>,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.missing.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The server's routes.
+pub fn routes(metrics: Metrics, readiness: Readiness) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(ready).with_state(readiness))
+        .route("/metrics", get(text).with_state(metrics))
+}
+
+async fn ready(State(readiness): State<Readiness>) -> impl IntoResponse {
+    if readiness.is_ready() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "watches are still catching up") }
+}
+
+async fn text(State(metrics): State<Metrics>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.text())
+}
+
+/// Serves until `stop`. The address is bound before this returns a future that is polled, so that a port in use is told
+/// at the start.
+pub async fn serve(address: SocketAddr, routes: Router, stop: CancellationToken) -> std::io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz and /metrics");
+    axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
+}

@@ -1,0 +1,97 @@
+//! Everything that a decision is made from: the object, what it refers to, and the time.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Resource;
+use kube::api::DynamicObject;
+use secrecy::SecretString;
+use serde::de::DeserializeOwned;
+
+use crate::object::Ref;
+use crate::wait::Wait;
+
+/// What was found under a reference.
+#[derive(Clone)]
+pub enum Found {
+    /// The object.
+    Object(Box<DynamicObject>),
+    /// Nothing, though the cluster knows the kind, as far as it says.
+    Missing,
+}
+
+/// The object of a reconcile, and everything that it refers to, as it was read.
+#[derive(Clone)]
+pub struct Inputs<K> {
+    /// The object, with second spellings of fields already moved to the canonical ones.
+    pub object: K,
+    /// When it was read. A plan takes the time from here and from nowhere else.
+    pub now: Timestamp,
+    found: HashMap<Ref, Found>,
+}
+
+impl<K: Resource> Inputs<K> {
+    /// The inputs before anything else is read.
+    pub fn new(object: K, now: Timestamp) -> Self {
+        Self { object, now, found: HashMap::new() }
+    }
+
+    /// Adds what was found under a reference.
+    pub fn insert(&mut self, reference: Ref, found: Found) {
+        self.found.insert(reference, found);
+    }
+
+    /// Whether a reference has been looked up.
+    pub fn has_read(&self, reference: &Ref) -> bool {
+        self.found.contains_key(reference)
+    }
+
+    /// Everything that has been looked up.
+    pub fn references(&self) -> impl Iterator<Item = &Ref> {
+        self.found.keys()
+    }
+
+    /// The object under a reference that [`crate::Controller::needs`] named, if it exists.
+    pub fn get(&self, reference: &Ref) -> Option<&DynamicObject> {
+        match self.found.get(reference) {
+            Some(Found::Object(object)) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The object under a reference as its type, or the wait for it. An object that does not parse is waited for too:
+    /// someone has to mend it.
+    pub fn typed<T: DeserializeOwned>(&self, reference: &Ref) -> Result<T, Wait> {
+        let object = self.get(reference).ok_or_else(|| Wait::on(reference).now("not found"))?;
+        let value = serde_json::to_value(object).unwrap_or_default();
+        serde_json::from_value(value)
+            .map_err(|error| Wait::on(reference).condition("is well formed").now(error.to_string()).failed("Malformed"))
+    }
+
+    /// One key of a Secret, or the wait for it.
+    pub fn secret(&self, reference: &Ref, key: &str) -> Result<SecretString, Wait> {
+        let secret: Secret = self.typed(reference)?;
+        let missing = |now: &str| Wait::on(reference).condition(format!("has the key {key}")).now(now);
+        let bytes = secret.data.unwrap_or_default().remove(key).ok_or_else(|| missing("the key is missing"))?;
+        let text = String::from_utf8(bytes.0).map_err(|_| missing("the value is not text"))?;
+        if text.is_empty() { Err(missing("the value is empty")) } else { Ok(text.into()) }
+    }
+}
+
+/// Names what was read, never what it says: there are Secrets among it.
+impl<K: Resource> fmt::Debug for Inputs<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut found: Vec<String> = self
+            .found
+            .iter()
+            .map(|(reference, found)| match found {
+                Found::Object(_) => reference.to_string(),
+                Found::Missing => format!("{reference} (missing)"),
+            })
+            .collect();
+        found.sort();
+        f.debug_struct("Inputs").field("now", &self.now).field("found", &found).finish_non_exhaustive()
+    }
+}

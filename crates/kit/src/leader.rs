@@ -1,0 +1,224 @@
+//! Leader election by Lease: one process works, the others wait and take over.
+//!
+//! The rules are those of client-go, so that both can share a Lease. A holder is trusted for as long as its last sign of
+//! life is recent by *our* clock: clocks of other machines are never compared. Every write carries the resource version
+//! that was read, so two processes cannot both believe that they won. On a clean stop the Lease is handed back, and the
+//! others, who watch it, take over at once.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use kube::core::ObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How a Lease is held. The times are client-go's.
+#[derive(Clone, Debug)]
+pub struct Election {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub lease: String,
+    /// Who we are: unique to this process.
+    pub identity: String,
+    /// How long a holder is trusted after its last sign of life.
+    pub lease_duration: Duration,
+    /// How long a holder that cannot renew goes on before it stops: shorter than `lease_duration`, so that it has
+    /// stopped before another starts.
+    pub renew_deadline: Duration,
+    /// How often the holder renews and the others look.
+    pub retry_period: Duration,
+}
+
+impl Election {
+    /// An election with the usual times.
+    pub fn new(namespace: impl Into<String>, lease: impl Into<String>, identity: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            lease: lease.into(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// The Lease as we last saw it change, and when that was by our clock.
+struct Observed {
+    holder: String,
+    renewed: Option<Timestamp>,
+    at: Instant,
+}
+
+/// One candidate.
+pub struct Candidate {
+    api: Api<Lease>,
+    election: Election,
+    observed: Option<Observed>,
+}
+
+impl Candidate {
+    /// A candidate that has not seen the Lease yet.
+    pub fn new(client: Client, election: Election) -> Self {
+        Self { api: Api::namespaced(client, &election.namespace), election, observed: None }
+    }
+
+    /// Waits for leadership, runs `work` while it lasts, and starts over when it is lost. Returns after `stop`, with the
+    /// Lease handed back. `work` is dropped on a loss, and is given a token to stop by itself on a clean stop.
+    pub async fn lead<F: Future<Output = ()>>(
+        mut self,
+        stop: CancellationToken,
+        mut turned: impl FnMut(bool),
+        mut work: impl FnMut(CancellationToken) -> F,
+    ) {
+        while self.acquire(&stop).await {
+            tracing::info!(lease = self.election.lease, identity = self.election.identity, "leading");
+            turned(true);
+            let mut lost = false;
+            {
+                let mut work = std::pin::pin!(work(stop.clone()));
+                tokio::select! {
+                    () = &mut work => {}
+                    () = self.renew_until_lost() => lost = true,
+                }
+            }
+            turned(false);
+            if lost {
+                tracing::warn!(lease = self.election.lease, "leadership lost; work stopped");
+                continue;
+            }
+            self.release().await;
+            if stop.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    /// Tries until it holds the Lease, or until `stop`: then it returns false.
+    async fn acquire(&mut self, stop: &CancellationToken) -> bool {
+        let name = format!("metadata.name={}", self.election.lease);
+        let changes = watcher(self.api.clone(), watcher::Config::default().fields(&name)).default_backoff();
+        let mut changes = std::pin::pin!(changes);
+        loop {
+            match self.try_hold().await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again"),
+            }
+            let period = self.election.retry_period.mul_f64(rand::random_range(1.0..=1.2));
+            tokio::select! {
+                () = stop.cancelled() => return false,
+                () = tokio::time::sleep(period) => {}
+                // Woken when the holder hands the Lease back; its renewals wake us for nothing, which is cheap.
+                _ = changes.next() => {}
+            }
+        }
+    }
+
+    /// Renews, and returns when the Lease was lost or could not be renewed in time.
+    async fn renew_until_lost(&mut self) {
+        let mut deadline = Instant::now() + self.election.renew_deadline;
+        loop {
+            tokio::time::sleep(self.election.retry_period).await;
+            match tokio::time::timeout_at(deadline, self.try_hold()).await {
+                Ok(Ok(true)) => deadline = Instant::now() + self.election.renew_deadline,
+                Ok(Ok(false)) => return,
+                Ok(Err(error)) if Instant::now() < deadline => {
+                    tracing::warn!(lease = self.election.lease, %error, "cannot renew the lease; trying again");
+                }
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes or renews the Lease. False: another holds it.
+    async fn try_hold(&mut self) -> Result<bool, kube::Error> {
+        let Some(found) = self.api.get_opt(&self.election.lease).await? else {
+            let lease = Lease { spec: Some(self.spec(None)), ..self.named() };
+            return accepted(self.api.create(&PostParams::default(), &lease).await);
+        };
+        let spec = found.spec.clone().unwrap_or_default();
+        self.observe(&spec);
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        if !holder.is_empty() && holder != self.election.identity && !self.has_expired(&spec) {
+            return Ok(false);
+        }
+        let lease = Lease { spec: Some(self.spec(Some(&spec))), metadata: found.metadata };
+        accepted(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await)
+    }
+
+    fn observe(&mut self, spec: &LeaseSpec) {
+        let holder = spec.holder_identity.clone().unwrap_or_default();
+        let renewed = spec.renew_time.as_ref().map(|time| time.0);
+        let same = self.observed.as_ref().is_some_and(|seen| seen.holder == holder && seen.renewed == renewed);
+        if !same {
+            self.observed = Some(Observed { holder, renewed, at: Instant::now() });
+        }
+    }
+
+    fn has_expired(&self, spec: &LeaseSpec) -> bool {
+        let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let duration = seconds.map_or(self.election.lease_duration, Duration::from_secs);
+        self.observed.as_ref().is_none_or(|seen| seen.at.elapsed() >= duration)
+    }
+
+    fn spec(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let ours = before.is_some_and(|before| before.holder_identity.as_ref() == Some(&self.election.identity));
+        let transitions = before.and_then(|before| before.lease_transitions).unwrap_or(0);
+        LeaseSpec {
+            holder_identity: Some(self.election.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.election.lease_duration.as_secs()).ok(),
+            acquire_time: before.filter(|_| ours).and_then(|before| before.acquire_time.clone()).or(Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(if ours || before.is_none() { transitions } else { transitions + 1 }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    fn named(&self) -> Lease {
+        let metadata = ObjectMeta {
+            name: Some(self.election.lease.clone()),
+            namespace: Some(self.election.namespace.clone()),
+            ..ObjectMeta::default()
+        };
+        Lease { metadata, ..Lease::default() }
+    }
+
+    /// Hands the Lease back, if it is ours.
+    async fn release(&mut self) {
+        let released = async {
+            let Some(mut lease) = self.api.get_opt(&self.election.lease).await? else { return Ok(()) };
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_ref() != Some(&self.election.identity) {
+                return Ok(());
+            }
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            accepted(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await).map(|_| ())
+        };
+        match tokio::time::timeout(self.election.retry_period, released).await {
+            Ok(Ok(())) => tracing::info!(lease = self.election.lease, "lease handed back"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot hand the lease back; others wait until it expires"),
+            Err(_) => tracing::warn!("cannot hand the lease back in time; others wait until it expires"),
+        }
+    }
+}
+
+/// A conflict means that another was faster.
+fn accepted(result: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}

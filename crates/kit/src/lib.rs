@@ -1,0 +1,52 @@
+//! How an operator is written here.
+//!
+//! A reconcile is five steps: read, validate, plan, apply, report. An operator supplies what to read and two pure
+//! functions, [`Controller::validate`] and [`Controller::plan`]; everything that talks to Kubernetes is in this crate.
+//! It knows Kubernetes and knows no OpenStack service.
+//!
+//! ```text
+//! watch ─► queue ─► read ─► validate ─► plan ─► apply ─► report
+//!                    │          │         │        │        └ conditions, waits, events, metrics
+//!                    │          │         │        └ server-side apply step by step, prune what is no longer wanted
+//!                    │          │         └ pure: the complete set of children, in order
+//!                    │          └ pure: proof that the input is good, or every problem at once
+//!                    └ the object and all that it refers to, watched by name from then on
+//! ```
+
+pub mod apply;
+pub mod backoff;
+pub mod condition;
+pub mod config;
+pub mod controller;
+pub mod error;
+pub mod events;
+pub mod finalizer;
+pub mod hash;
+pub mod http;
+pub mod ini;
+pub mod inputs;
+pub mod job;
+pub mod leader;
+pub mod logging;
+pub mod metrics;
+pub mod object;
+pub mod operator;
+pub mod ownership;
+pub mod plan;
+pub mod readiness;
+pub mod reconcile;
+pub mod report;
+pub mod run;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod wait;
+pub mod watches;
+pub mod webhook;
+
+pub use controller::{Cleanup, Controller, Verdict};
+pub use error::Error;
+pub use inputs::Inputs;
+pub use object::Ref;
+pub use operator::{Operator, Settings};
+pub use plan::{Child, Plan, Step};
+pub use wait::Wait;

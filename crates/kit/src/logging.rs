@@ -1,0 +1,30 @@
+//! Logs: text for people, JSON for machines, on standard error.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// One line of text.
+    #[default]
+    Text,
+    /// One JSON object, with the spans' fields: controller, object and reconcile id.
+    Json,
+}
+
+/// Starts logging. `filter` is a list such as `info,kube=warn`.
+pub fn start(format: Format, filter: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| format!("the log filter {filter:?} is wrong: {error}; write for example info or info,c5c3_kit=debug"))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_span_events(FmtSpan::NONE);
+    let started = match format {
+        Format::Text => builder.try_init(),
+        Format::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init(),
+    };
+    started.map_err(|error| error.to_string())
+}

@@ -1,0 +1,117 @@
+//! Which objects are ours: labels that say so on each child, an owner reference where garbage collection can follow it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, ObjectMeta};
+
+use crate::object::Ref;
+
+/// Which operator wrote the object; also the field manager.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The uid of the object that it belongs to.
+pub const OWNER_UID: &str = "c5c3.io/owner-uid";
+/// `Kind/namespace/name` of the object that it belongs to, as an annotation, for names are longer than labels may be.
+pub const OWNER: &str = "c5c3.io/owner";
+/// What the object is a generation of, for objects whose name ends in a content hash.
+pub const BASE: &str = "c5c3.io/base";
+
+/// The object that children belong to.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    /// Which object.
+    pub reference: Ref,
+    /// Its uid: a new object of the same name is another owner.
+    pub uid: String,
+    /// The operator that writes its children.
+    pub manager: &'static str,
+}
+
+impl Owner {
+    /// Marks a child as ours.
+    pub fn mark(&self, child: &mut DynamicObject) {
+        let labels = child.metadata.labels.get_or_insert_default();
+        labels.insert(MANAGED_BY.into(), self.manager.into());
+        labels.insert(OWNER_UID.into(), self.uid.clone());
+        let annotations = child.metadata.annotations.get_or_insert_default();
+        annotations.insert(OWNER.into(), self.path());
+        if self.collects(&child.metadata) {
+            child.metadata.owner_references = Some(vec![OwnerReference {
+                api_version: self.reference.resource.api_version.clone(),
+                kind: self.reference.resource.kind.clone(),
+                name: self.reference.name.clone(),
+                uid: self.uid.clone(),
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }]);
+        }
+    }
+
+    /// Whether garbage collection takes the child with its owner: an owner reference does not cross namespaces.
+    pub fn collects(&self, child: &ObjectMeta) -> bool {
+        self.reference.namespace.is_none() || self.reference.namespace == child.namespace
+    }
+
+    /// Whether the child belongs to this owner.
+    pub fn owns(&self, child: &ObjectMeta) -> bool {
+        label(child, OWNER_UID) == Some(&self.uid) && label(child, MANAGED_BY).is_some_and(|by| by == self.manager)
+    }
+
+    fn path(&self) -> String {
+        let Ref { resource, namespace, name } = &self.reference;
+        format!("{}/{}/{name}", resource.kind, namespace.as_deref().unwrap_or_default())
+    }
+}
+
+/// The owner that a child names, if it is of that kind.
+pub fn owner_of(child: &ObjectMeta, kind: &ApiResource) -> Option<Ref> {
+    let path = child.annotations.as_ref()?.get(OWNER)?;
+    let mut parts = path.splitn(3, '/');
+    let (owner_kind, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
+    (owner_kind == kind.kind).then(|| Ref { resource: kind.clone(), namespace, name: name.to_owned() })
+}
+
+/// A label of an object.
+pub fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a String> {
+    meta.labels.as_ref().and_then(|labels: &BTreeMap<String, String>| labels.get(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+    use super::*;
+
+    fn owner() -> Owner {
+        Owner {
+            reference: Ref::namespaced::<ConfigMap>("orchard", "tree"),
+            uid: "11111111-2222".into(),
+            manager: "gardener",
+        }
+    }
+
+    fn child(namespace: &str) -> DynamicObject {
+        DynamicObject::new("leaf", &ApiResource::erase::<Secret>(&())).within(namespace)
+    }
+
+    #[test]
+    fn a_child_in_the_same_namespace_is_garbage_collected_and_one_elsewhere_is_labelled() {
+        let (mut near, mut far) = (child("orchard"), child("cellar"));
+        owner().mark(&mut near);
+        owner().mark(&mut far);
+        assert_eq!(near.metadata.owner_references.as_ref().map(Vec::len), Some(1));
+        assert_eq!(far.metadata.owner_references, None);
+        assert_eq!(owner_of(&far.metadata, &owner().reference.resource), Some(owner().reference));
+        assert_eq!(owner_of(&far.metadata, &ApiResource::erase::<Secret>(&())), None);
+        assert!(owner().owns(&near.metadata) && owner().owns(&far.metadata));
+    }
+
+    #[test]
+    fn a_namesake_with_another_uid_owns_nothing_of_ours() {
+        let mut leaf = child("orchard");
+        owner().mark(&mut leaf);
+        assert!(!Owner { uid: "99999999".into(), ..owner() }.owns(&leaf.metadata));
+    }
+}

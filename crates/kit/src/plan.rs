@@ -1,0 +1,188 @@
+//! A plan: the complete set of children, in steps that wait for each other. It holds no client and makes no choices
+//! when it is carried out.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use kube::Resource;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, ObjectMeta};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::hash;
+use crate::object::Ref;
+use crate::wait::Wait;
+
+/// What should be there.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Applied in order; a step starts when the one before it is done.
+    pub steps: Vec<Step>,
+    /// Fields of the status that are the operator's own, such as `endpoint`.
+    pub status: Map<String, Value>,
+    /// When to look again though nothing changed: for what no watch can tell, such as a date in the plan.
+    pub again_after: Option<Duration>,
+    /// The reason of `Ready` when all steps are done.
+    pub ready_reason: &'static str,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { steps: Vec::new(), status: Map::new(), again_after: None, ready_reason: "Ready" }
+    }
+}
+
+impl Plan {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a step after the others.
+    pub fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// Sets a field of the status.
+    pub fn status(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.status.insert(field.into(), value.into());
+        self
+    }
+
+    /// Sets the reason of `Ready` when all steps are done.
+    pub fn ready_reason(self, reason: &'static str) -> Self {
+        Self { ready_reason: reason, ..self }
+    }
+
+    /// Every child of every step.
+    pub fn children(&self) -> impl Iterator<Item = &Child> {
+        self.steps.iter().flat_map(|step| &step.children)
+    }
+
+    /// The plan as text for golden tests: complete, deterministic, without a secret in it.
+    pub fn golden(&self) -> String {
+        let mut text = String::new();
+        for step in &self.steps {
+            let _ = writeln!(text, "== {}", step.condition);
+            for wait in &step.waits {
+                let _ = writeln!(text, "-- {}", wait.message(None));
+            }
+            for child in &step.children {
+                let value = serde_json::to_value(child.redacted()).unwrap_or_default();
+                let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
+            }
+        }
+        if !self.status.is_empty() {
+            let _ = writeln!(text, "== status\n{}", Value::Object(self.status.clone()));
+        }
+        text
+    }
+}
+
+/// Children that belong together, and the condition that says whether they are done.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The condition's type, such as `DatabaseReady`.
+    pub condition: &'static str,
+    /// What is applied.
+    pub children: Vec<Child>,
+    /// What must come true beside the children being ready, before this step's children are applied.
+    pub waits: Vec<Wait>,
+    /// What the condition says when all is done.
+    pub done: String,
+}
+
+impl Step {
+    /// A step with nothing in it.
+    pub fn new(condition: &'static str) -> Self {
+        Self { condition, children: Vec::new(), waits: Vec::new(), done: "done".into() }
+    }
+
+    /// Adds a child.
+    pub fn child(mut self, child: Child) -> Self {
+        self.children.push(child);
+        self
+    }
+
+    /// Adds a wait that stands before the step.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.waits.push(wait);
+        self
+    }
+
+    /// Sets what the condition says when all is done.
+    pub fn done(self, message: impl Into<String>) -> Self {
+        Self { done: message.into(), ..self }
+    }
+}
+
+/// An object that should be there.
+#[derive(Clone)]
+pub struct Child {
+    /// Its kind.
+    pub resource: ApiResource,
+    /// The object, with just the fields that are ours.
+    pub object: DynamicObject,
+    /// Of objects that differ only by content hash, how many older ones are kept.
+    pub keep_previous: usize,
+    /// How long after a failure the object is deleted and made again; never when absent.
+    pub retry_after: Option<Duration>,
+}
+
+impl Child {
+    /// A child from a typed object. Its status is left out: that belongs to someone else.
+    pub fn new<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
+        let mut value = serde_json::to_value(object).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("status");
+            fields.insert("apiVersion".into(), K::api_version(&()).into());
+            fields.insert("kind".into(), K::kind(&()).into());
+        }
+        let mut object: DynamicObject = serde_json::from_value(value).unwrap_or_else(|_| unnamed());
+        object.types = Some(kube::core::TypeMeta { api_version: K::api_version(&()).into(), kind: K::kind(&()).into() });
+        Self { resource: ApiResource::erase::<K>(&()), object, keep_previous: 0, retry_after: None }
+    }
+
+    /// Keeps that many older objects of the same base; see [`crate::config`].
+    pub fn keep_previous(self, count: usize) -> Self {
+        Self { keep_previous: count, ..self }
+    }
+
+    /// Makes the object again some time after it failed; see [`crate::job`].
+    pub fn retry_after(self, delay: Duration) -> Self {
+        Self { retry_after: Some(delay), ..self }
+    }
+
+    /// Which object this is.
+    pub fn reference(&self) -> Ref {
+        Ref::of(&self.resource, &self.object.metadata)
+    }
+
+    /// The object with each value of a Secret replaced by its hash: what may be printed.
+    pub fn redacted(&self) -> DynamicObject {
+        let mut object = self.object.clone();
+        if self.resource.kind == "Secret" && self.resource.group.is_empty() {
+            for field in ["data", "stringData"] {
+                if let Some(Value::Object(values)) = object.data.get_mut(field) {
+                    for value in values.values_mut() {
+                        *value = format!("<secret {}>", hash::of_json(value)).into();
+                    }
+                }
+            }
+        }
+        object
+    }
+}
+
+/// Names the object; a Secret's content is never printed.
+impl std::fmt::Debug for Child {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Child").field(&self.reference().to_string()).finish()
+    }
+}
+
+fn unnamed() -> DynamicObject {
+    DynamicObject { types: None, metadata: ObjectMeta::default(), data: Value::Null }
+}

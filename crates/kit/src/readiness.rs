@@ -1,0 +1,157 @@
+//! Whether an object is what it should become, told from its status alone. A table, so that it can be read.
+
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use crate::object::{Ref, condition};
+use crate::wait::Wait;
+
+/// How a kind says that it is ready.
+enum Says {
+    /// By being there.
+    Exists,
+    /// By conditions that are true.
+    Conditions(&'static [&'static str]),
+    /// By a field of the status with that value.
+    Field(&'static str, &'static str),
+    /// By all replicas being updated and available.
+    Replicas,
+    /// By having run to its end.
+    Job,
+    /// By being bound.
+    Claim,
+}
+
+/// What is known of kinds that do not follow the rule "has a status with conditions: Ready is true".
+fn says(kind: &str, group: &str) -> Says {
+    match (group, kind) {
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet") => Says::Replicas,
+        ("batch", "Job") => Says::Job,
+        ("", "PersistentVolumeClaim") => Says::Claim,
+        ("rabbitmq.com", "RabbitmqCluster") => {
+            Says::Conditions(&["AllReplicasReady", "ClusterAvailable", "ReconcileSuccess"])
+        }
+        ("cache.cs.sap.com", "Valkey") => Says::Field("state", "Ready"),
+        ("ceph.rook.io", _) => Says::Field("phase", "Ready"),
+        ("openstack.k-orc.cloud", _) => Says::Conditions(&["Available"]),
+        // Kubernetes' own kinds have no dots in their groups, or end in k8s.io.
+        ("" | "apps" | "batch" | "policy" | "autoscaling", _) => Says::Exists,
+        (group, _) if group.ends_with(".k8s.io") => Says::Exists,
+        _ => Says::Conditions(&["Ready"]),
+    }
+}
+
+/// What is still waited for before `object` is ready; none when it is.
+pub fn wait(reference: &Ref, object: &DynamicObject) -> Option<Wait> {
+    if object.metadata.deletion_timestamp.is_some() {
+        return Some(look(reference, "exists").now("being deleted"));
+    }
+    let status = object.data.get("status").unwrap_or(&Value::Null);
+    match says(&reference.resource.kind, &reference.resource.group) {
+        Says::Exists => None,
+        Says::Conditions(types) => types.iter().find_map(|condition_type| {
+            stale(object, status)
+                .map(|now| look(reference, condition_type).now(now))
+                .or_else(|| untrue(reference, object, condition_type))
+        }),
+        Says::Field(field, wanted) => match status.get(field).and_then(Value::as_str) {
+            Some(value) if value == wanted => stale(object, status).map(|now| look(reference, wanted).now(now)),
+            Some(value) => Some(look(reference, wanted).now(format!("{field} is {value}"))),
+            None => Some(look(reference, wanted).now(no_status(reference))),
+        },
+        Says::Replicas => replicas(reference, object, status),
+        Says::Job => job(reference, object, status),
+        Says::Claim => (status["phase"] != "Bound").then(|| {
+            look(reference, "Bound").now(status["phase"].as_str().map_or("has no phase yet".into(), |phase| format!("is {phase}")))
+        }),
+    }
+}
+
+fn look(reference: &Ref, condition: &str) -> Wait {
+    let namespace = reference.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    let kind = match reference.resource.group.as_str() {
+        "" => reference.resource.plural.clone(),
+        // Several projects have a User: the group tells them apart.
+        group => format!("{}.{group}", reference.resource.plural),
+    };
+    Wait::on(reference).condition(condition).look_at(format!("kubectl describe {kind} {}{namespace}", reference.name))
+}
+
+fn no_status(reference: &Ref) -> String {
+    format!("has no status yet: is the operator of {} running?", reference.resource.group)
+}
+
+/// Says so if the status is about an older generation of the object.
+fn stale(object: &DynamicObject, status: &Value) -> Option<String> {
+    let observed = status.get("observedGeneration")?.as_i64()?;
+    let generation = object.metadata.generation?;
+    (observed < generation).then(|| format!("status is about generation {observed} of {generation}"))
+}
+
+fn untrue(reference: &Ref, object: &DynamicObject, condition_type: &str) -> Option<Wait> {
+    let wait = look(reference, condition_type);
+    let Some(found) = condition(object, condition_type) else {
+        let has_status = object.data.get("status").is_some_and(|status| !status.is_null());
+        return Some(wait.now(if has_status { "the condition is not set yet".into() } else { no_status(reference) }));
+    };
+    let observed = found["observedGeneration"].as_i64();
+    if let (Some(observed), Some(generation)) = (observed, object.metadata.generation)
+        && observed < generation
+    {
+        return Some(wait.now(format!("is about generation {observed} of {generation}")));
+    }
+    if found["status"] == "True" {
+        return None;
+    }
+    let text = |field: &str| found[field].as_str().filter(|text| !text.is_empty());
+    let why = [text("reason"), text("message")].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    let status = found["status"].as_str().unwrap_or("Unknown");
+    Some(wait.now(if why.is_empty() { format!("is {status}") } else { format!("is {status}: {why}") }))
+}
+
+fn replicas(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<Wait> {
+    let number = |field: &str| status.get(field).and_then(Value::as_i64).unwrap_or(0);
+    let wait = look(reference, "Available");
+    if let Some(now) = stale(object, status) {
+        return Some(wait.now(now));
+    }
+    if status.is_null() {
+        return Some(wait.now("has no status yet"));
+    }
+    let (wanted, updated, available) = if reference.resource.kind == "DaemonSet" {
+        (number("desiredNumberScheduled"), number("updatedNumberScheduled"), number("numberAvailable"))
+    } else {
+        let wanted = object.data["spec"]["replicas"].as_i64().unwrap_or(1);
+        (wanted, number("updatedReplicas"), number("availableReplicas"))
+    };
+    if let Some(progressing) = condition(object, "Progressing")
+        && progressing["reason"] == "ProgressDeadlineExceeded"
+    {
+        return Some(wait.now(format!("{available} of {wanted} available, and no progress")).failed("RolloutStuck"));
+    }
+    let left_over = if reference.resource.kind == "Deployment" { number("replicas") - updated } else { 0 };
+    match () {
+        () if updated < wanted => Some(wait.now(format!("{updated} of {wanted} updated, {available} available"))),
+        () if available < wanted => Some(wait.now(format!("{available} of {wanted} available"))),
+        () if left_over > 0 => Some(wait.now(format!("{left_over} old replicas still running"))),
+        () => None,
+    }
+}
+
+fn job(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<Wait> {
+    let wait = look(reference, "Complete");
+    if condition(object, "Complete").is_some_and(|c| c["status"] == "True") {
+        return None;
+    }
+    if let Some(failed) = condition(object, "Failed").filter(|c| c["status"] == "True") {
+        let why = failed["message"].as_str().or(failed["reason"].as_str()).unwrap_or("failed");
+        let logs = format!(
+            "kubectl logs job/{}{}",
+            reference.name,
+            reference.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default()
+        );
+        return Some(wait.now(why).look_at(logs).failed("JobFailed"));
+    }
+    let failures = status.get("failed").and_then(Value::as_i64).unwrap_or(0);
+    Some(wait.now(if failures > 0 { format!("running, {failures} attempts failed") } else { "running".into() }))
+}

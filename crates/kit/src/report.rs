@@ -1,0 +1,203 @@
+//! Says how a reconcile went: conditions, waits, events, metrics. The status is written only when it changed.
+
+use c5c3_api::Problems;
+use c5c3_api::blocks::{Condition, ConditionStatus, WaitStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::apply::Applied;
+use crate::condition::{Said, find};
+use crate::error::Error;
+use crate::object::Ref;
+use crate::plan::Plan;
+use crate::wait::Wait;
+
+/// What there is to say.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    /// The spec is wrong.
+    Invalid(&'a Problems),
+    /// Something is missing before a plan can be made.
+    Waiting(&'a [Wait]),
+    /// A plan was carried out, as far as it went.
+    Applied(&'a Applied, &'a Plan),
+    /// Something failed, more than once in a row.
+    Failed(&'a Error),
+    /// The object is going, and these hold it up.
+    Deleting(&'a [Wait]),
+}
+
+/// The status that is to be written, and whether it differs from what is there.
+#[derive(Debug)]
+pub struct Report {
+    /// The whole status that is ours.
+    pub status: Map<String, Value>,
+    /// Whether it has to be written.
+    pub changed: bool,
+    /// `Ready`, if its status or reason changed: worth an event.
+    pub turned: Option<Said>,
+    /// What is waited for.
+    pub waits: Vec<Wait>,
+}
+
+/// Makes a report: pure, from the object as it was read and what came of it.
+pub fn report(object: &DynamicObject, conditions: &[&'static str], outcome: &Outcome<'_>, now: Timestamp) -> Report {
+    let namespace = object.metadata.namespace.as_deref();
+    let before = object.data.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
+    let conditions_before: Vec<Condition> = list(&before, "conditions");
+    let waits_before: Vec<WaitStatus> = list(&before, "waitingFor");
+
+    let (ready, steps, waits) = say(outcome, namespace);
+    let mut said = vec![ready.clone()];
+    for condition in conditions {
+        match steps.iter().find(|step| step.condition == *condition) {
+            Some(step) => said.push(step.clone()),
+            // Nothing new is known of it: it stays as it was, or is unknown from the start.
+            None => said.push(find(&conditions_before, condition).map_or_else(|| unknown(condition), unchanged)),
+        }
+    }
+    let generation = object.metadata.generation;
+    let conditions_now: Vec<Condition> = said
+        .iter()
+        .map(|said| {
+            let before = find(&conditions_before, &said.condition);
+            let known = said.condition == "Ready" || steps.iter().any(|step| step.condition == said.condition);
+            let observed = if known { generation } else { before.and_then(|before| before.observed_generation) };
+            said.after(before, observed, now)
+        })
+        .collect();
+    let waits_now: Vec<WaitStatus> = waits.iter().map(|wait| with_since(wait, namespace, &waits_before, now)).collect();
+
+    let mut status = match outcome {
+        Outcome::Applied(_, plan) => plan.status.clone(),
+        // What the operator said of itself still holds: the last good configuration keeps running.
+        _ => before.iter().filter(|(field, _)| !OURS.contains(&field.as_str())).map(clone_entry).collect(),
+    };
+    status.insert("conditions".into(), json!(conditions_now));
+    if !waits_now.is_empty() {
+        status.insert("waitingFor".into(), json!(waits_now));
+    }
+    if let Some(generation) = generation {
+        status.insert("observedGeneration".into(), generation.into());
+    }
+
+    let ready_before = find(&conditions_before, "Ready");
+    let turned = ready_before
+        .is_none_or(|before| before.status != ready.status || before.reason.as_deref() != Some(ready.reason.as_str()));
+    let changed = !same(&before, &status, &said);
+    Report { status, changed, turned: turned.then_some(ready), waits }
+}
+
+/// The fields of a status that every kind has.
+const OURS: &[&str] = &["conditions", "waitingFor", "observedGeneration"];
+
+fn say(outcome: &Outcome<'_>, namespace: Option<&str>) -> (Said, Vec<Said>, Vec<Wait>) {
+    match outcome {
+        Outcome::Invalid(problems) => (Said::no("Ready", "InvalidSpec", problems.to_string()), Vec::new(), Vec::new()),
+        Outcome::Waiting(waits) => (not_ready(waits, namespace), Vec::new(), waits.to_vec()),
+        Outcome::Deleting(waits) => {
+            let message = match waits.first() {
+                Some(wait) => wait.message(namespace),
+                None => "being deleted".into(),
+            };
+            (Said::no("Ready", "Deleting", message), Vec::new(), waits.to_vec())
+        }
+        Outcome::Failed(error) => {
+            let said = Said { status: ConditionStatus::Unknown, ..Said::no("Ready", error.reason(), error.to_string()) };
+            (said, Vec::new(), Vec::new())
+        }
+        Outcome::Applied(applied, plan) => {
+            let waits: Vec<Wait> = applied.outcomes.iter().flat_map(|outcome| outcome.waits.clone()).collect();
+            let steps = applied.outcomes.iter().map(|outcome| match (outcome.blocked_by, outcome.waits.is_empty()) {
+                (Some(earlier), _) => Said::no(outcome.condition, "Blocked", format!("starts when {earlier} is true")),
+                (None, true) => Said::yes(outcome.condition, "Done", outcome.done.clone()),
+                (None, false) => Said { condition: outcome.condition.into(), ..not_ready(&outcome.waits, namespace) },
+            });
+            let ready = match waits.is_empty() {
+                true => Said::yes("Ready", plan.ready_reason, "all is in place"),
+                false => not_ready(&waits, namespace),
+            };
+            (ready, steps.collect(), waits)
+        }
+    }
+}
+
+/// Failed waits first: they are the ones that someone has to act on.
+fn not_ready(waits: &[Wait], namespace: Option<&str>) -> Said {
+    let mut ordered: Vec<&Wait> = waits.iter().collect();
+    ordered.sort_by_key(|wait| !wait.failed);
+    let reason = ordered.first().map_or_else(|| "Waiting".to_owned(), |wait| wait.reason());
+    let messages: Vec<String> = ordered.iter().map(|wait| wait.message(namespace)).collect();
+    Said::no("Ready", reason, messages.join("\n"))
+}
+
+fn unknown(condition: &str) -> Said {
+    Said { status: ConditionStatus::Unknown, ..Said::no(condition, "NotObserved", "not looked at yet") }
+}
+
+fn unchanged(before: &Condition) -> Said {
+    Said {
+        condition: before.r#type.clone(),
+        status: before.status,
+        reason: before.reason.clone().unwrap_or_default(),
+        message: before.message.clone().unwrap_or_default(),
+    }
+}
+
+fn with_since(wait: &Wait, namespace: Option<&str>, before: &[WaitStatus], now: Timestamp) -> WaitStatus {
+    let status = wait.status(namespace, Time(now));
+    let same = before.iter().find(|old| old.object == status.object && old.condition == status.condition);
+    WaitStatus { since: same.and_then(|old| old.since.clone()).or(status.since.clone()), ..status }
+}
+
+fn list<T: DeserializeOwned>(status: &Map<String, Value>, field: &str) -> Vec<T> {
+    let items = status.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect()
+}
+
+fn clone_entry((field, value): (&String, &Value)) -> (String, Value) {
+    (field.clone(), value.clone())
+}
+
+/// Whether a status says the same; conditions of others in it are not ours to compare.
+fn same(before: &Map<String, Value>, after: &Map<String, Value>, said: &[Said]) -> bool {
+    let ours = |conditions: Option<&Value>| -> Vec<Value> {
+        let mut ours: Vec<Value> = conditions
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter(|condition| said.iter().any(|said| condition["type"] == said.condition))
+            .cloned()
+            .collect();
+        ours.sort_by_key(|condition| condition["type"].to_string());
+        ours
+    };
+    let rest = |status: &Map<String, Value>| -> Map<String, Value> {
+        status.iter().filter(|(field, _)| *field != "conditions").map(clone_entry).collect()
+    };
+    rest(before) == rest(after) && ours(before.get("conditions")) == ours(after.get("conditions"))
+}
+
+/// Writes the status by server-side apply, so that conditions of other managers stay.
+pub async fn write(client: &kube::Client, about: &Ref, uid: &str, manager: &str, report: &Report) -> Result<(), Error> {
+    let mut metadata = json!({"name": about.name, "uid": uid});
+    if let Some(namespace) = &about.namespace {
+        metadata["namespace"] = namespace.as_str().into();
+    }
+    let patch = json!({
+        "apiVersion": about.resource.api_version,
+        "kind": about.resource.kind,
+        "metadata": metadata,
+        "status": report.status,
+    });
+    let params = PatchParams::apply(manager).force();
+    match about.api(client.clone()).patch_status(&about.name, &params, &Patch::Apply(patch)).await {
+        Ok(_) => Ok(()),
+        // The object went while we worked; there is nobody to tell.
+        Err(error) if crate::object::is_not_found(&error) => Ok(()),
+        Err(source) => Err(Error::ReportFailed { object: Box::new(about.clone()), source: Box::new(source) }),
+    }
+}

@@ -1,0 +1,129 @@
+//! A wait as data: what is waited for, what must come true of it, why, and where to look.
+//!
+//! The same value becomes the condition's message, the event, the metric's label, the status and what `c5c3 why` prints.
+
+use c5c3_api::blocks::WaitStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::object::Ref;
+
+/// Something that a reconcile waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The object that is waited for.
+    pub object: Ref,
+    /// What must come true of it.
+    pub condition: String,
+    /// How it is now.
+    pub now: Option<String>,
+    /// Why it is needed.
+    pub because: Option<String>,
+    /// The command that tells more.
+    pub look_at: Option<String>,
+    /// Whether it will not come true by itself.
+    pub failed: bool,
+    reason: Option<&'static str>,
+}
+
+impl Wait {
+    /// Waits for an object to be there.
+    pub fn on(object: &Ref) -> Self {
+        Self {
+            object: object.clone(),
+            condition: "exists".into(),
+            now: None,
+            because: None,
+            look_at: None,
+            failed: false,
+            reason: None,
+        }
+    }
+
+    /// Waits for a condition of the object.
+    pub fn condition(self, condition: impl Into<String>) -> Self {
+        Self { condition: condition.into(), ..self }
+    }
+
+    /// Says how the object is now.
+    pub fn now(self, now: impl Into<String>) -> Self {
+        Self { now: Some(now.into()), ..self }
+    }
+
+    /// Says why the object is needed.
+    pub fn because(self, because: impl Into<String>) -> Self {
+        Self { because: Some(because.into()), ..self }
+    }
+
+    /// Says which command tells more.
+    pub fn look_at(self, command: impl Into<String>) -> Self {
+        Self { look_at: Some(command.into()), ..self }
+    }
+
+    /// Names the wait in one word, in the place of `WaitingFor<Kind>`.
+    pub fn called(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// Says that the wait will not end by itself, and names that in one word.
+    pub fn failed(self, reason: &'static str) -> Self {
+        Self { failed: true, reason: Some(reason), ..self }
+    }
+
+    /// The wait in one word: the reason of its condition and event, the label of its metric.
+    pub fn reason(&self) -> String {
+        self.reason.map_or_else(|| format!("WaitingFor{}", self.object.resource.kind), ToOwned::to_owned)
+    }
+
+    /// The wait in words, as seen from `namespace`.
+    pub fn message(&self, namespace: Option<&str>) -> String {
+        let verb = if self.failed { "stuck on" } else { "waiting for" };
+        let mut text = format!("{verb} {}: {}", self.object.seen_from(namespace), self.condition);
+        if let Some(now) = &self.now {
+            text.push_str(&format!(" ({now})"));
+        }
+        if let Some(because) = &self.because {
+            text.push_str(&format!("; {because}"));
+        }
+        if let Some(look_at) = &self.look_at {
+            text.push_str(&format!("; look at: {look_at}"));
+        }
+        text
+    }
+
+    /// The wait as the status keeps it.
+    pub fn status(&self, namespace: Option<&str>, since: Time) -> WaitStatus {
+        let because = match (&self.because, &self.now) {
+            (Some(because), Some(now)) => Some(format!("{because} ({now})")),
+            (because, now) => because.clone().or_else(|| now.clone()),
+        };
+        WaitStatus {
+            object: self.object.seen_from(namespace),
+            condition: self.condition.clone(),
+            because,
+            look_at: self.look_at.clone(),
+            since: Some(since),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_reads_the_same_everywhere() {
+        let wait = Wait::on(&Ref::namespaced::<Secret>("orchard", "apple-key"))
+            .now("not found")
+            .because("the press signs in with it")
+            .look_at("kubectl describe externalsecret apple-key -n orchard");
+        assert_eq!(wait.reason(), "WaitingForSecret");
+        assert_eq!(
+            wait.message(Some("orchard")),
+            "waiting for secret/apple-key: exists (not found); the press signs in with it; \
+             look at: kubectl describe externalsecret apple-key -n orchard"
+        );
+        assert_eq!(wait.message(Some("elsewhere")).split(':').next(), Some("waiting for secret/orchard/apple-key"));
+    }
+}

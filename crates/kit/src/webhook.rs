@@ -1,0 +1,178 @@
+//! Admission webhooks: the same rules as the command line and the operators, answered to the API server.
+//!
+//! `POST /validate` refuses an object with every problem at once; `POST /default` fills in defaults as a JSON patch.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::routing::post;
+use axum::{Json, Router};
+use axum_server::tls_rustls::RustlsConfig;
+use c5c3_api::{Kind, Problems};
+use kube::api::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use kube::core::response::{Status, StatusCause, StatusDetails};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// An API server sends at most this much: an object, the old one, and the envelope.
+const LARGEST_REVIEW: usize = 7 * 1024 * 1024;
+
+/// The kinds that are answered for.
+#[derive(Clone, Default)]
+pub struct Webhooks {
+    kinds: Arc<HashMap<(String, String), &'static Kind>>,
+}
+
+impl Webhooks {
+    /// Answers for these kinds.
+    pub fn new(kinds: impl IntoIterator<Item = &'static Kind>) -> Self {
+        let kinds = kinds.into_iter().map(|kind| ((kind.api_version(), kind.name().to_owned()), kind)).collect();
+        Self { kinds: Arc::new(kinds) }
+    }
+
+    /// The server's routes.
+    pub fn routes(self) -> Router {
+        Router::new()
+            .route("/validate", post(validate))
+            .route("/default", post(default))
+            .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
+            .with_state(self)
+    }
+
+    fn kind(&self, request: &AdmissionRequest<DynamicObject>) -> Option<&'static Kind> {
+        let kind = &request.kind;
+        let version = if kind.group.is_empty() { kind.version.clone() } else { format!("{}/{}", kind.group, kind.version) };
+        self.kinds.get(&(version, kind.kind.clone())).copied()
+    }
+
+    /// Whether an object may be written.
+    pub fn validate(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+        let response = AdmissionResponse::from(request);
+        let (Some(kind), Some(object)) = (self.kind(request), &request.object) else { return response };
+        // A status write or a delete is not ours to judge, nor is an object on its way out: that one must be able to go.
+        let writes = matches!(request.operation, Operation::Create | Operation::Update);
+        let subresource = request.sub_resource.as_deref().is_some_and(|name| !name.is_empty());
+        if !writes || subresource || object.metadata.deletion_timestamp.is_some() {
+            return response;
+        }
+        let old = request.old_object.as_ref().map(json);
+        let problems = kind.check(&json(object), old.as_ref());
+        if problems.is_empty() { response } else { refuse(response, request, &problems) }
+    }
+
+    /// The defaults of an object, as a patch.
+    pub fn default(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+        let response = AdmissionResponse::from(request);
+        let (Some(kind), Some(object)) = (self.kind(request), &request.object) else { return response };
+        let before = json(object);
+        let mut after = before.clone();
+        kind.schema().default(&mut after);
+        let patch = json_patch::diff(&before, &after);
+        if patch.0.is_empty() {
+            return response;
+        }
+        response.with_patch(patch).unwrap_or_else(|error| AdmissionResponse::from(request).deny(error.to_string()))
+    }
+}
+
+fn json(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap_or(Value::Null)
+}
+
+/// The refusal that an API server would write itself: 422, with a cause for each field.
+fn refuse(response: AdmissionResponse, request: &AdmissionRequest<DynamicObject>, problems: &Problems) -> AdmissionResponse {
+    let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let mut refused = response.deny(list.join("\n"));
+    refused.result = Status {
+        status: Some(kube::core::response::StatusSummary::Failure),
+        code: 422,
+        message: list.join("\n"),
+        reason: "Invalid".into(),
+        details: Some(StatusDetails {
+            name: request.name.clone(),
+            group: request.kind.group.clone(),
+            kind: request.kind.kind.clone(),
+            causes: problems
+                .iter()
+                .map(|problem| StatusCause {
+                    reason: problem.kind.as_cause().into(),
+                    message: problem.to_string(),
+                    field: problem.path.clone(),
+                })
+                .collect(),
+            uid: String::new(),
+            retry_after_seconds: 0,
+        }),
+        ..refused.result
+    };
+    refused
+}
+
+type Review = AdmissionReview<DynamicObject>;
+
+async fn validate(State(webhooks): State<Webhooks>, Json(review): Json<Review>) -> Json<AdmissionReview<DynamicObject>> {
+    answer(review, |request| webhooks.validate(request))
+}
+
+async fn default(State(webhooks): State<Webhooks>, Json(review): Json<Review>) -> Json<AdmissionReview<DynamicObject>> {
+    answer(review, |request| webhooks.default(request))
+}
+
+fn answer(
+    review: Review,
+    decide: impl FnOnce(&AdmissionRequest<DynamicObject>) -> AdmissionResponse,
+) -> Json<AdmissionReview<DynamicObject>> {
+    let request: Result<AdmissionRequest<DynamicObject>, _> = review.try_into();
+    let response = match request {
+        Ok(request) => decide(&request),
+        Err(error) => AdmissionResponse::invalid(format!("not an admission request: {error}")),
+    };
+    Json(response.into_review())
+}
+
+/// How often the certificate's files are looked at for a renewal.
+const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Serves over TLS until `stop`, with `tls.crt` and `tls.key` from `certificates`, as a mounted Secret has them. A
+/// renewed certificate is taken up without a restart.
+pub async fn serve(
+    address: SocketAddr,
+    webhooks: Webhooks,
+    certificates: &Path,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let (certificate, key) = (certificates.join("tls.crt"), certificates.join("tls.key"));
+    let tls = RustlsConfig::from_pem_file(&certificate, &key).await?;
+    let handle = axum_server::Handle::new();
+    let (stopping, reloading) = (handle.clone(), tls.clone());
+    let keeper = tokio::spawn(async move {
+        let mut loaded = modified(&certificate).await;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return stopping.graceful_shutdown(Some(Duration::from_secs(5))),
+                () = tokio::time::sleep(CERTIFICATE_INTERVAL) => {}
+            }
+            let now = modified(&certificate).await;
+            if now != loaded {
+                match reloading.reload_from_pem_file(&certificate, &key).await {
+                    Ok(()) => loaded = now,
+                    Err(error) => tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again"),
+                }
+            }
+        }
+    });
+    tracing::info!(%address, "serving admission webhooks");
+    let served = axum_server::bind_rustls(address, tls).handle(handle).serve(webhooks.routes().into_make_service()).await;
+    keeper.abort();
+    served
+}
+
+async fn modified(file: &Path) -> Option<std::time::SystemTime> {
+    let file = file.to_owned();
+    tokio::task::spawn_blocking(move || std::fs::metadata(file).and_then(|meta| meta.modified()).ok()).await.ok().flatten()
+}

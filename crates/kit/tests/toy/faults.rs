@@ -1,0 +1,86 @@
+//! When the API fails: 409, 500, a dropped watch.
+
+use c5c3_kit::testing::Fault;
+
+use crate::bench::{Bench, key, lines, press};
+
+#[tokio::test]
+async fn a_conflict_on_the_finalizer_starts_over_with_the_new_object() {
+    let bench = Bench::start();
+    bench.api.fail(Fault { method: "PATCH", path: "presss/cider", code: 409, times: 1 });
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForSecret").await;
+    let codes: Vec<u16> = bench.writes().iter().map(|write| write.code).collect();
+    assert_eq!(codes, [409, 200, 200]);
+}
+
+#[tokio::test]
+async fn a_failing_api_is_tried_again_with_back_off_and_counted() {
+    let bench = Bench::start();
+    bench.api.fail(Fault { method: "PATCH", path: "deployments/cider", code: 500, times: 3 });
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForDeployment").await;
+    let writes = bench.writes();
+    let attempts: Vec<u16> =
+        writes.iter().filter(|write| write.path.contains("deployments/cider")).map(|write| write.code).collect();
+    assert_eq!(attempts[..4], [500, 500, 500, 200]);
+    assert!(
+        bench.metrics.text().contains(r#"c5c3_reconcile_errors_total{controller="press",step="apply",reason="ApplyFailed"} 3"#),
+        "{}",
+        bench.metrics.text()
+    );
+}
+
+#[tokio::test]
+async fn a_failure_that_repeats_is_said_on_the_object() {
+    let bench = Bench::start();
+    bench.api.fail(Fault { method: "PATCH", path: "deployments/cider", code: 500, times: 8 });
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("ApplyFailed").await;
+    let ready = bench.condition("Ready");
+    assert_eq!(ready["status"], "Unknown");
+    assert!(ready["message"].as_str().unwrap().starts_with("cannot apply deployment/orchard/cider: "), "{ready}");
+    bench.until_reason("WaitingForDeployment").await;
+}
+
+#[tokio::test]
+async fn a_status_that_is_refused_is_written_again() {
+    let bench = Bench::start();
+    bench.api.fail(Fault { method: "PATCH", path: "presss/cider/status", code: 409, times: 2 });
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForSecret").await;
+    let codes: Vec<u16> =
+        bench.writes().iter().filter(|write| write.path.contains("/status")).map(|write| write.code).collect();
+    assert_eq!(codes, [409, 409, 200]);
+}
+
+#[tokio::test]
+async fn a_dropped_watch_is_opened_again_and_misses_nothing() {
+    let bench = Bench::ready().await;
+    bench.api.drop_watches();
+    bench.api.put(&press(6));
+    bench.until_reason("WaitingForDeployment").await;
+    bench.api.drop_watches();
+    bench.roll_out();
+    bench.until_reason("Ready").await;
+    bench.api.drop_watches();
+    bench.api.delete(&key());
+    bench.until_reason("WaitingForSecret").await;
+}
+
+#[tokio::test]
+async fn a_clean_stop_finishes_what_is_under_way() {
+    let mut bench = Bench::start();
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForDeployment").await;
+    assert!(bench.readiness.is_ready());
+    bench.stop.cancel();
+    (&mut bench.task).await.unwrap();
+    bench.writes();
+    bench.api.put(&press(9));
+    tokio::task::yield_now().await;
+    assert!(lines(&bench.writes()).is_empty());
+}

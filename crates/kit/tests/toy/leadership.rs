@@ -1,0 +1,86 @@
+//! One leads; a clean stop hands over, a lost lease stops the work.
+
+use std::time::Duration;
+
+use c5c3_kit::leader::Election;
+use c5c3_kit::testing::{FakeApi, Fault};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, press};
+
+fn election(identity: &str) -> Option<Election> {
+    Some(Election {
+        lease_duration: Duration::from_secs(1),
+        renew_deadline: Duration::from_millis(200),
+        retry_period: Duration::from_millis(20),
+        ..Election::new("orchard", "press-operator", identity)
+    })
+}
+
+fn lease() -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "press-operator", "namespace": "orchard"}})
+}
+
+fn holder(api: &FakeApi) -> String {
+    api.get(&lease()).and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(ToOwned::to_owned)).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn only_the_holder_of_the_lease_works() {
+    let api = FakeApi::default();
+    let first = Bench::on(api.clone(), election("first"));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    let second = Bench::on(api.clone(), election("second"));
+    api.put(&press(3));
+    first.until_reason("WaitingForSecret").await;
+    assert_eq!(holder(&api), "first");
+    assert!(first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#));
+    assert!(!second.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#));
+}
+
+#[tokio::test]
+async fn a_clean_stop_hands_the_lease_over_at_once() {
+    let api = FakeApi::default();
+    let mut first = Bench::on(api.clone(), election("first"));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    let second = Bench::on(api.clone(), election("second"));
+    first.stop.cancel();
+    (&mut first.task).await.unwrap();
+    let began = std::time::Instant::now();
+    api.wait_until("second leads", |api| holder(api) == "second").await;
+    assert!(began.elapsed() < Duration::from_millis(900), "sooner than the lease would have expired");
+    api.put(&press(3));
+    second.until_reason("WaitingForSecret").await;
+    assert_eq!(api.get(&lease()).unwrap()["spec"]["leaseTransitions"], 1);
+}
+
+#[tokio::test]
+async fn a_lost_lease_stops_the_work_until_it_is_won_back() {
+    let api = FakeApi::default();
+    let first = Bench::on(api.clone(), election("first"));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    // Another takes the lease by force, as after a long pause of the first.
+    let mut taken = api.get(&lease()).unwrap();
+    taken["spec"]["holderIdentity"] = "thief".into();
+    taken["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z".into();
+    api.put(&taken);
+    api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#)).await;
+    api.put(&press(3));
+    assert_eq!(holder(&api), "thief");
+    assert!(first.status().is_null(), "nobody works");
+    // The thief never renews, so its lease expires by our clock, and the work goes on.
+    api.wait_until("first leads again", |api| holder(api) == "first").await;
+    first.until_reason("WaitingForSecret").await;
+}
+
+#[tokio::test]
+async fn a_holder_that_cannot_renew_stops_before_another_may_start() {
+    let api = FakeApi::default();
+    let first = Bench::on(api.clone(), election("first"));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    api.fail(Fault { method: "GET", path: "leases/press-operator", code: 500, times: 15 });
+    let began = std::time::Instant::now();
+    api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#)).await;
+    assert!(began.elapsed() < Duration::from_secs(1), "sooner than the lease expires for others");
+    api.wait_until("first leads again", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#)).await;
+}

@@ -1,0 +1,234 @@
+//! From creation to deletion.
+
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, deployment, key, lines, note, press};
+
+#[tokio::test]
+async fn a_new_object_gets_its_finalizer_and_says_what_it_waits_for() {
+    let bench = Bench::start();
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForSecret").await;
+
+    let writes = bench.writes();
+    assert_eq!(
+        lines(&writes),
+        [
+            "PATCH merge /apis/toy.example.org/v1/namespaces/orchard/presss/cider",
+            "PATCH apply /apis/toy.example.org/v1/namespaces/orchard/presss/cider/status?force=true&fieldManager=press-operator",
+        ]
+    );
+    assert_eq!(writes[0].body["metadata"]["finalizers"], json!(["toy.example.org/press-cleanup"]));
+    assert!(writes[0].body["metadata"]["resourceVersion"].is_string(), "an unconditional patch could drop another's finalizer");
+
+    let ready = bench.condition("Ready");
+    assert_eq!(
+        ready["message"],
+        "waiting for secret/cider-key: exists (not found); the press is locked with it"
+    );
+    assert_eq!(bench.condition("ConfigReady")["status"], "Unknown");
+    let waits = &bench.status()["waitingFor"];
+    assert_eq!(waits[0]["object"], "secret/cider-key");
+    assert!(waits[0]["since"].is_string());
+    assert!(bench.metrics.text().contains(r#"c5c3_waits{controller="press",reason="WaitingForSecret"} 1"#));
+}
+
+#[tokio::test]
+async fn children_are_applied_step_by_step_and_the_object_becomes_ready() {
+    let bench = Bench::start();
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForDeployment").await;
+
+    let writes = bench.writes();
+    let applied: Vec<String> = lines(&writes).into_iter().filter(|line| !line.contains("presss")).collect();
+    let config = config_name(&bench);
+    assert_eq!(
+        applied[..3],
+        [
+            format!("PATCH apply /api/v1/namespaces/orchard/secrets/{config}?force=true&fieldManager=press-operator"),
+            "PATCH apply /api/v1/namespaces/cellar/configmaps/cider-note?force=true&fieldManager=press-operator".into(),
+            "PATCH apply /apis/apps/v1/namespaces/orchard/deployments/cider?force=true&fieldManager=press-operator".into(),
+        ]
+    );
+    let uid = bench.api.get(&press(0)).unwrap()["metadata"]["uid"].clone();
+    let sent = writes.iter().find(|write| write.path.contains("deployments/cider")).unwrap();
+    assert_eq!(
+        sent.body["metadata"],
+        json!({
+            "name": "cider", "namespace": "orchard",
+            "labels": {"app.kubernetes.io/managed-by": "press-operator", "c5c3.io/owner-uid": uid},
+            "annotations": {"c5c3.io/owner": "Press/orchard/cider"},
+            "ownerReferences": [{"apiVersion": "toy.example.org/v1", "kind": "Press", "name": "cider", "uid": uid,
+                                 "controller": true, "blockOwnerDeletion": true}],
+        })
+    );
+    let note_sent = writes.iter().find(|write| write.path.contains("cider-note")).unwrap();
+    assert!(note_sent.body["metadata"].get("ownerReferences").is_none(), "an owner reference cannot cross namespaces");
+
+    bench.roll_out();
+    bench.until_reason("Ready").await;
+    let status = bench.status();
+    assert_eq!((&status["speed"], &status["observedGeneration"]), (&json!(3), &json!(1)));
+    assert!(status.get("waitingFor").is_none());
+    assert_eq!(bench.condition("DeploymentReady")["status"], "True");
+}
+
+#[tokio::test]
+async fn nothing_is_written_when_nothing_changed() {
+    let bench = Bench::ready().await;
+    // A label that means nothing to the controller starts a reconcile all the same.
+    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
+        "metadata": {"name": "cider", "namespace": "orchard", "labels": {"colour": "green"}}}));
+    bench.api.wait_until("children are applied again", |api| api.get(&deployment()).is_some()).await;
+    bench.api.put(&press(4));
+    bench.until_reason("WaitingForDeployment").await;
+    let statuses = bench.writes().into_iter().filter(|write| write.path.contains("/status")).count();
+    assert_eq!(statuses, 1, "one status for the new speed, none for the label");
+}
+
+#[tokio::test]
+async fn a_changed_spec_makes_a_new_configuration_and_keeps_the_old_one_for_a_rollback() {
+    let bench = Bench::ready().await;
+    let old = config_name(&bench);
+    bench.api.put(&press(5));
+    bench.until_reason("WaitingForDeployment").await;
+    bench.roll_out();
+    bench.until_reason("Ready").await;
+    let new = config_name(&bench);
+    assert_ne!(old, new);
+    for name in [old, new] {
+        assert!(bench.api.get(&secret(&name)).is_some(), "{name} is kept");
+    }
+    assert_eq!(bench.condition("Ready")["observedGeneration"], 2);
+}
+
+#[tokio::test]
+async fn only_the_last_few_configurations_are_kept() {
+    let bench = Bench::ready().await;
+    let mut names = vec![config_name(&bench)];
+    for speed in 10..16 {
+        bench.api.put(&press(speed));
+        bench.until_reason("WaitingForDeployment").await;
+        bench.roll_out();
+        bench.until_reason("Ready").await;
+        names.push(config_name(&bench));
+    }
+    bench
+        .api
+        .wait_until("older ones are gone", |api| names.iter().filter(|name| api.get(&secret(name)).is_some()).count() <= 4)
+        .await;
+    assert!(bench.api.get(&secret(names.last().unwrap())).is_some());
+}
+
+#[tokio::test]
+async fn an_invalid_spec_is_reported_once_and_leaves_the_children_alone() {
+    let bench = Bench::ready().await;
+    let before = bench.api.get(&deployment());
+    bench.api.put(&press(-1));
+    bench.until_reason("InvalidSpec").await;
+    assert_eq!(bench.condition("Ready")["message"], "spec.speed: -1 is too slow; use 1 or more");
+    assert_eq!(bench.condition("DeploymentReady")["status"], "True", "the last good configuration keeps running");
+    assert_eq!(bench.status()["speed"], 3);
+    let writes = bench.writes();
+    assert_eq!(writes.len(), 1, "only the status is written: {:?}", lines(&writes));
+    assert_eq!(bench.api.get(&deployment()), before);
+}
+
+#[tokio::test]
+async fn an_object_that_does_not_parse_is_reported_on_and_stalls_nothing() {
+    let bench = Bench::ready().await;
+    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
+        "metadata": {"name": "broken", "namespace": "orchard"}, "spec": {"speed": "fast"}}));
+    let broken = json!({"apiVersion": "toy.example.org/v1", "kind": "Press", "metadata": {"name": "broken", "namespace": "orchard"}});
+    bench.api.wait_until("the broken one says so", |api| {
+        api.get(&broken).is_some_and(|press| press["status"]["conditions"][0]["reason"] == "InvalidSpec")
+    }).await;
+    bench.api.put(&press(7));
+    bench.until_reason("WaitingForDeployment").await;
+}
+
+#[tokio::test]
+async fn a_lost_dependency_is_told_and_leaves_the_children_alone() {
+    let bench = Bench::ready().await;
+    bench.api.delete(&key());
+    bench.until_reason("WaitingForSecret").await;
+    assert!(bench.api.get(&deployment()).is_some());
+    assert_eq!(bench.condition("DeploymentReady")["status"], "True");
+    bench.api.put(&key());
+    bench.until_reason("Ready").await;
+}
+
+#[tokio::test]
+async fn a_foreign_object_of_the_same_name_is_never_taken_over() {
+    let bench = Bench::start();
+    let mut foreign = deployment();
+    foreign["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "helm"});
+    bench.api.put(&foreign);
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("ForeignObject").await;
+    assert!(bench.condition("Ready")["message"].as_str().unwrap().contains("it exists and belongs to helm"));
+    let untouched = bench.api.get(&deployment()).unwrap();
+    assert_eq!(untouched["metadata"]["labels"], json!({"app.kubernetes.io/managed-by": "helm"}));
+    assert!(untouched.get("spec").is_none());
+}
+
+#[tokio::test]
+async fn a_deletion_takes_what_garbage_collection_does_not_reach_and_then_lets_go() {
+    let bench = Bench::ready().await;
+    assert!(bench.api.get(&note()).is_some());
+    bench.api.delete(&press(0));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+    assert!(bench.api.get(&note()).is_none());
+    let lines = lines(&bench.writes());
+    assert_eq!(lines[0], "DELETE /api/v1/namespaces/cellar/configmaps/cider-note");
+    assert!(lines.last().unwrap().starts_with("PATCH merge "), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_deletion_that_cannot_finish_says_what_holds_it_up_and_lets_go_when_asked() {
+    let bench = Bench::ready().await;
+    let mut stuck = note();
+    stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
+    bench.api.put(&stuck);
+    bench.api.delete(&press(0));
+    bench
+        .api
+        .wait_until("the wait is told", |api| {
+            api.get(&press(0)).is_some_and(|press| press["status"]["waitingFor"][0]["object"] == "configmap/cellar/cider-note")
+        })
+        .await;
+    assert_eq!(bench.condition("Ready")["reason"], "Deleting");
+    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
+        "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+    let events: Vec<Value> =
+        bench.api.take_writes().into_iter().filter(|write| write.path.contains("/events")).map(|write| write.body).collect();
+    let told = events.iter().find(|event| event["reason"] == "CleanupAbandoned").expect("what is left behind is told");
+    assert_eq!(told["note"], "left behind, and to be deleted by hand: configmap/cellar/cider-note");
+}
+
+#[tokio::test]
+async fn no_secret_is_in_an_event_or_a_status() {
+    let bench = Bench::start();
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("WaitingForDeployment").await;
+    bench.roll_out();
+    bench.until_reason("Ready").await;
+    for write in bench.api.take_writes().into_iter().filter(|write| !write.path.contains("/secrets/")) {
+        let text = write.body.to_string();
+        assert!(!text.contains("sesame") && !text.contains("c2VzYW1l"), "{}: {text}", write.path);
+    }
+}
+
+fn secret(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "orchard"}})
+}
+
+fn config_name(bench: &Bench) -> String {
+    let deployment = bench.api.get(&deployment()).unwrap();
+    let volumes = &deployment["spec"]["template"]["spec"]["volumes"];
+    volumes[0]["secret"]["secretName"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,7 @@
+//! A toy controller through its whole life, against an API in memory: what it writes, and what it leaves alone.
+
+mod bench;
+mod faults;
+mod leadership;
+mod life;
+mod press;

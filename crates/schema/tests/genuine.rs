@@ -1,0 +1,207 @@
+//! The genuine CRDs of the operators that c5c3 depends on: every schema and rule compiles, and k-orc's behave.
+#![expect(clippy::needless_pass_by_value, reason = "the helpers take JSON literals")]
+#![expect(clippy::unwrap_used, reason = "the helpers fail the test that calls them")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use c5c3_schema::{ProblemKind, Schema};
+use serde_json::{Value, json};
+
+/// One version of one CRD.
+struct Version {
+    file: PathBuf,
+    kind: String,
+    schema: Value,
+}
+
+fn crds() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds")
+}
+
+fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{} must be there: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with("alt-") {
+            files.extend(yaml_files(&path));
+        } else if path.extension().is_some_and(|e| e == "yaml" || e == "yml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Parsed once: it is by far the slowest part.
+fn versions() -> &'static [Version] {
+    static VERSIONS: OnceLock<Vec<Version>> = OnceLock::new();
+    VERSIONS.get_or_init(read_versions)
+}
+
+fn read_versions() -> Vec<Version> {
+    let mut versions = Vec::new();
+    for file in yaml_files(&crds()) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for crd in documents {
+            if crd["kind"] != "CustomResourceDefinition" {
+                continue;
+            }
+            for version in crd["spec"]["versions"].as_array().unwrap() {
+                versions.push(Version {
+                    file: file.clone(),
+                    kind: crd["spec"]["names"]["kind"].as_str().unwrap().to_owned(),
+                    schema: version["schema"]["openAPIV3Schema"].clone(),
+                });
+            }
+        }
+    }
+    versions
+}
+
+fn schema_of(folder: &str, kind: &str) -> Schema {
+    let version = versions()
+        .iter()
+        .find(|version| version.kind == kind && version.file.parent().unwrap().ends_with(folder))
+        .unwrap_or_else(|| panic!("no {kind} in {folder}"));
+    Schema::compile(&version.schema).unwrap()
+}
+
+fn count_rules(schema: &Value) -> usize {
+    match schema {
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| match (key.as_str(), value) {
+                ("x-kubernetes-validations", Value::Array(rules)) => rules.len(),
+                _ => count_rules(value),
+            })
+            .sum(),
+        Value::Array(items) => items.iter().map(count_rules).sum(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn every_genuine_schema_and_every_rule_in_it_compiles() {
+    let versions = versions();
+    let mut rules = 0;
+    for version in versions {
+        if let Err(error) = Schema::compile(&version.schema) {
+            panic!("{} {}: {error}", version.file.display(), version.kind);
+        }
+        rules += count_rules(&version.schema);
+    }
+    // Guards against a walk that finds nothing.
+    assert!(versions.len() > 60, "only {} schemas", versions.len());
+    assert!(rules > 100, "only {rules} rules");
+}
+
+#[test]
+fn no_genuine_schema_is_refused_as_one_that_kubernetes_would_not_install() {
+    let mut refused = BTreeMap::new();
+    for version in versions() {
+        let problems = c5c3_schema::lint_structure(&version.schema);
+        if !problems.is_empty() {
+            refused.insert(&version.kind, problems.to_string());
+        }
+    }
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+fn project(spec: Value) -> Value {
+    json!({
+        "apiVersion": "openstack.k-orc.cloud/v1alpha1",
+        "kind": "Project",
+        "metadata": {"name": "tenant-a", "namespace": "openstack"},
+        "spec": spec,
+    })
+}
+
+fn managed() -> Value {
+    project(json!({
+        "cloudCredentialsRef": {"secretName": "clouds", "cloudName": "openstack"},
+        "managementPolicy": "managed",
+        "resource": {"name": "tenant-a"},
+    }))
+}
+
+#[test]
+fn a_sound_managed_project_has_no_problems() {
+    let schema = schema_of("k-orc", "Project");
+    assert_eq!(schema.check(&managed(), None).to_string(), "");
+}
+
+#[test]
+fn a_managed_project_without_a_resource_is_refused_in_the_words_of_k_orc() {
+    let schema = schema_of("k-orc", "Project");
+    let mut object = managed();
+    object["spec"].as_object_mut().unwrap().remove("resource");
+    let problems = schema.check(&object, None);
+    assert_eq!(problems.to_string(), "spec: resource must be specified when policy is managed",);
+    assert_eq!(problems.as_slice()[0].kind, ProblemKind::Invalid);
+}
+
+#[test]
+fn k_orc_defaults_are_applied() {
+    let schema = schema_of("k-orc", "Project");
+    let mut object = managed();
+    object["spec"].as_object_mut().unwrap().remove("managementPolicy");
+    object["spec"]["managedOptions"] = json!({});
+    schema.default(&mut object);
+    assert_eq!(object["spec"]["managementPolicy"], "managed");
+    assert_eq!(object["spec"]["managedOptions"]["onDelete"], "delete");
+}
+
+#[test]
+fn the_management_policy_of_a_project_cannot_be_changed() {
+    let schema = schema_of("k-orc", "Project");
+    let mut object = managed();
+    object["spec"]["managementPolicy"] = json!("unmanaged");
+    object["spec"].as_object_mut().unwrap().remove("resource");
+    object["spec"]["import"] = json!({"id": "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"});
+    assert_eq!(schema.check(&object, None).to_string(), "");
+    let problems = schema.check(&object, Some(&managed()));
+    assert_eq!(problems.to_string(), "spec.managementPolicy: managementPolicy is immutable",);
+}
+
+#[test]
+fn an_import_by_something_that_is_no_uuid_is_refused() {
+    let schema = schema_of("k-orc", "Project");
+    let object = project(json!({
+        "cloudCredentialsRef": {"secretName": "clouds", "cloudName": "openstack"},
+        "managementPolicy": "unmanaged",
+        "import": {"id": "not-a-uuid"},
+    }));
+    assert_eq!(
+        schema.check(&object, None).to_string(),
+        "spec.import.id: \"not-a-uuid\" is not a UUID; write it like f81d4fae-7dec-41d0-a765-00a0c91e6bf6",
+    );
+}
+
+#[test]
+fn a_misspelt_field_of_a_project_is_found() {
+    let schema = schema_of("k-orc", "Project");
+    let mut object = managed();
+    object["spec"]["resource"]["descripton"] = json!("x");
+    assert_eq!(
+        schema.check(&object, None).to_string(),
+        "spec.resource.descripton: is not a known field; did you mean \"description\"?",
+    );
+    assert_eq!(schema.prune(&mut object), ["spec.resource.descripton"]);
+    assert_eq!(object, managed());
+}
+
+#[test]
+fn what_a_schema_requires_is_explained_by_its_own_description() {
+    let schema = schema_of("k-orc", "Project");
+    let mut object = managed();
+    object["spec"].as_object_mut().unwrap().remove("cloudCredentialsRef");
+    let problems = schema.check(&object, None);
+    assert!(problems.to_string().starts_with("spec.cloudCredentialsRef: is missing; add it: "), "{problems}");
+}

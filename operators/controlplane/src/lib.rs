@@ -1,0 +1,16 @@
+//! The operator of `c5c3.io`. It looks after SecretAggregates; ControlPlane and CredentialRotation are accepted by the
+//! API and not yet acted on.
+
+mod secret_aggregate;
+
+use c5c3_kit::Operator;
+
+pub use secret_aggregate::SecretAggregates;
+
+/// The field manager, and the value of the ownership label. It must never change.
+pub const NAME: &str = "controlplane-operator";
+
+/// The operator. With `cross_namespace`, Secrets may be read from and written to other namespaces than the object's own.
+pub fn operator(cross_namespace: bool) -> Operator {
+    Operator::new(NAME).controller(move || SecretAggregates { cross_namespace })
+}

@@ -1,0 +1,152 @@
+//! SecretAggregate: one Secret put together from keys of others.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::blocks::NamespacedRef;
+use c5c3_api::c5c3::{SecretAggregate, SecretSource};
+use c5c3_api::{Problem, problem};
+use c5c3_kit::{Child, Controller, Inputs, Plan, Ref, Step, Verdict, Wait};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::core::{ApiResource, ObjectMeta};
+use serde_json::Value;
+
+type Data = BTreeMap<String, ByteString>;
+
+/// The controller.
+pub struct SecretAggregates {
+    /// Whether Secrets of other namespaces may be read and written.
+    pub cross_namespace: bool,
+}
+
+/// A SecretAggregate whose references are allowed.
+pub struct Valid {
+    target: Ref,
+    sources: Vec<(Ref, SecretSource)>,
+}
+
+impl Controller for SecretAggregates {
+    type Kind = SecretAggregate;
+    type Valid = Valid;
+    const NAME: &'static str = "secretaggregate";
+    const CONDITIONS: &'static [&'static str] = &["SourcesResolved", "AllSourcesAvailable"];
+    const FINALIZER: Option<&'static str> = Some("c5c3.io/secretaggregate-cleanup");
+
+    fn children(&self) -> Vec<ApiResource> {
+        vec![ApiResource::erase::<Secret>(&())]
+    }
+
+    fn needs(&self, inputs: &Inputs<SecretAggregate>) -> Vec<Ref> {
+        let spec = &inputs.object.spec;
+        // What may not be read is not read, not even to be refused afterwards.
+        let allowed = |secret: &NamespacedRef| self.allows(inputs, secret);
+        let sources = spec.sources.iter().map(|source| &source.secret_ref);
+        sources.chain([&spec.target]).filter(|secret| allowed(secret)).map(|secret| reference(inputs, secret)).collect()
+    }
+
+    fn validate(&self, inputs: &Inputs<SecretAggregate>) -> Verdict<Valid> {
+        let spec = &inputs.object.spec;
+        let mut problems = Vec::new();
+        for (index, source) in spec.sources.iter().enumerate() {
+            problems.extend(self.refuse(inputs, &source.secret_ref, &format!("spec.sources[{index}].secretRef.namespace")));
+        }
+        problems.extend(self.refuse(inputs, &spec.target, "spec.target.namespace"));
+        if !problems.is_empty() {
+            return Verdict::Invalid(problems.into());
+        }
+        let sources = spec.sources.iter().map(|source| (reference(inputs, &source.secret_ref), source.clone()));
+        Verdict::Valid(Valid { target: reference(inputs, &spec.target), sources: sources.collect() })
+    }
+
+    fn plan(&self, valid: &Valid, inputs: &Inputs<SecretAggregate>) -> Plan {
+        let mut resolved = Step::new("SourcesResolved").done("every source exists");
+        let mut available = Step::new("AllSourcesAvailable").done("the target holds every key");
+        let mut data = Data::new();
+        for (reference, source) in &valid.sources {
+            match inputs.typed::<Secret>(reference) {
+                Err(wait) => resolved = resolved.wait(named(wait, source).called("SourceMissing")),
+                Ok(secret) => match taken(reference, source, secret.data.unwrap_or_default()) {
+                    Ok(keys) => data.extend(keys),
+                    Err(waits) => available.waits.extend(waits.into_iter().map(|wait| named(wait, source).called("KeyMissing"))),
+                },
+            }
+        }
+        let changed = current(inputs, &valid.target).as_ref() != Some(&data);
+        available = available.child(target(&valid.target, data));
+        let done = resolved.waits.is_empty() && available.waits.is_empty();
+        let plan = Plan::new().step(resolved).step(available).ready_reason("AllSourcesAvailable");
+        let before = inputs.object.status.as_ref().and_then(|status| status.last_aggregated.clone());
+        match before.filter(|_| !(changed && done)) {
+            Some(before) => plan.status("lastAggregated", time(&before.0)),
+            None if done => plan.status("lastAggregated", time(&inputs.now)),
+            None => plan,
+        }
+    }
+}
+
+impl SecretAggregates {
+    fn allows(&self, inputs: &Inputs<SecretAggregate>, secret: &NamespacedRef) -> bool {
+        let own = inputs.object.namespace();
+        self.cross_namespace || secret.namespace.as_ref().is_none_or(|namespace| Some(namespace.to_string()) == own)
+    }
+
+    fn refuse(&self, inputs: &Inputs<SecretAggregate>, secret: &NamespacedRef, path: &str) -> Option<Problem> {
+        (!self.allows(inputs, secret)).then(|| {
+            problem(
+                path,
+                "names another namespace, which this operator may not touch",
+                "remove it, or start the operator with --allow-cross-namespace",
+            )
+        })
+    }
+}
+
+fn reference(inputs: &Inputs<SecretAggregate>, secret: &NamespacedRef) -> Ref {
+    let namespace = secret.namespace.as_ref().map(ToString::to_string).or(inputs.object.namespace());
+    Ref::namespaced::<Secret>(namespace.unwrap_or_default(), secret.name.to_string())
+}
+
+/// The keys that a source gives, under the names that the target has for them.
+fn taken(reference: &Ref, source: &SecretSource, mut data: Data) -> Result<Data, Vec<Wait>> {
+    if source.keys.is_empty() {
+        return Ok(data);
+    }
+    let (mut keys, mut missing) = (Data::new(), Vec::new());
+    for key in &source.keys {
+        match data.remove(key.source().as_str()) {
+            Some(value) => drop(keys.insert(key.target().to_string(), value)),
+            None => missing.push(Wait::on(reference).condition(format!("has the key {}", key.source())).now("it has not")),
+        }
+    }
+    if missing.is_empty() { Ok(keys) } else { Err(missing) }
+}
+
+fn named(wait: Wait, source: &SecretSource) -> Wait {
+    match &source.name {
+        Some(name) => wait.because(format!("it is the source {name}")),
+        None => wait.because("it is a source"),
+    }
+}
+
+fn current(inputs: &Inputs<SecretAggregate>, target: &Ref) -> Option<Data> {
+    inputs.typed::<Secret>(target).ok().map(|secret| secret.data.unwrap_or_default())
+}
+
+fn target(reference: &Ref, data: Data) -> Child {
+    Child::new(&Secret {
+        metadata: ObjectMeta {
+            name: Some(reference.name.clone()),
+            namespace: reference.namespace.clone(),
+            ..ObjectMeta::default()
+        },
+        data: Some(data),
+        type_: Some("Opaque".into()),
+        ..Secret::default()
+    })
+}
+
+/// To the second, as every time in a status.
+fn time(time: &k8s_openapi::jiff::Timestamp) -> Value {
+    serde_json::to_value(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(*time)).unwrap_or(Value::Null)
+}
