@@ -65,7 +65,8 @@ fn merge(into: &mut Value, from: Value, both: &Both, problems: &mut Problems) {
         (into @ Value::Null, from) => *into = from,
         (Value::Object(into), Value::Object(from)) => {
             for (key, value) in from {
-                let inner = Both { alias: format!("{}.{key}", both.alias), canonical: format!("{}.{key}", both.canonical) };
+                let inner =
+                    Both { alias: format!("{}.{key}", both.alias), canonical: format!("{}.{key}", both.canonical) };
                 merge(into.entry(key).or_insert(Value::Null), value, &inner, problems);
             }
         }
@@ -152,9 +153,9 @@ fn extend_one(alias: &Alias, schema: &mut Value) {
             properties.insert(field.into(), copy);
             return;
         }
-        place = properties.entry(field).or_insert_with(|| {
-            serde_json::json!({"type": "object", "description": "Other spellings of fields of this object."})
-        });
+        place = properties.entry(field).or_insert_with(
+            || serde_json::json!({"type": "object", "description": "Other spellings of fields of this object."}),
+        );
     }
 }
 
@@ -164,8 +165,11 @@ mod tests {
 
     use super::*;
 
-    const TABLE: &[Alias] =
-        &[alias("shop", "market"), alias("market.fruit.count", "market.fruit.basket.count"), alias("stalls[].fee", "stalls[].rent.sum")];
+    const TABLE: &[Alias] = &[
+        alias("shop", "market"),
+        alias("market.fruit.count", "market.fruit.basket.count"),
+        alias("stalls[].fee", "stalls[].rent.sum"),
+    ];
 
     fn normalized(mut spec: Value) -> (Value, Vec<String>) {
         let problems = normalize(TABLE, &mut spec);
@@ -174,8 +178,12 @@ mod tests {
 
     #[test]
     fn an_alias_moves_to_the_canonical_field() {
-        let (spec, problems) = normalized(json!({"shop": {"fruit": {"count": 2}}, "stalls": [{"fee": 5}, {"rent": {"sum": 6}}]}));
-        assert_eq!(spec, json!({"market": {"fruit": {"basket": {"count": 2}}}, "stalls": [{"rent": {"sum": 5}}, {"rent": {"sum": 6}}]}));
+        let (spec, problems) =
+            normalized(json!({"shop": {"fruit": {"count": 2}}, "stalls": [{"fee": 5}, {"rent": {"sum": 6}}]}));
+        assert_eq!(
+            spec,
+            json!({"market": {"fruit": {"basket": {"count": 2}}}, "stalls": [{"rent": {"sum": 5}}, {"rent": {"sum": 6}}]})
+        );
         assert!(problems.is_empty());
     }
 
@@ -184,7 +192,10 @@ mod tests {
         let (_, problems) = normalized(json!({"shop": {"open": true}, "market": {"open": true}}));
         assert!(problems.is_empty());
         let (_, problems) = normalized(json!({"shop": {"open": true}, "market": {"open": false}}));
-        assert_eq!(problems, ["spec.shop.open: is true, but spec.market.open is false, and both mean the same; remove spec.shop.open"]);
+        assert_eq!(
+            problems,
+            ["spec.shop.open: is true, but spec.market.open is false, and both mean the same; remove spec.shop.open"]
+        );
     }
 
     #[test]
@@ -195,6 +206,9 @@ mod tests {
         extend_schema(&TABLE[..2], &mut schema);
         assert_eq!(schema["properties"]["shop"]["properties"]["fruit"]["properties"]["count"]["type"], "integer");
         assert!(schema["properties"]["market"]["properties"]["fruit"].get("default").is_none());
-        assert_eq!(schema["properties"]["market"]["properties"]["fruit"]["properties"]["basket"]["required"], json!([]));
+        assert_eq!(
+            schema["properties"]["market"]["properties"]["fruit"]["properties"]["basket"]["required"],
+            json!([])
+        );
     }
 }

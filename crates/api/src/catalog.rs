@@ -1,10 +1,10 @@
 //! The list of every kind we own, and what is known of each: its CRD, its aliases, its rules.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use c5c3_schema::{Problem, ProblemKind, Problems, Schema};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
+use kube::{CustomResourceExt, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -27,52 +27,84 @@ pub fn problem(path: impl Into<String>, what: impl Into<String>, fix: impl Into<
     Problem { path: path.into(), kind: ProblemKind::Invalid, what: what.into(), fix: fix.into() }
 }
 
-/// One kind that we own, in one version.
+/// One kind that we own, in one version. Its CRD and schema are made when they are first asked for: making all of them
+/// takes longer than most commands and tests otherwise need.
 pub struct Kind {
-    /// The CRD as it is installed.
-    pub crd: CustomResourceDefinition,
     /// Second spellings of fields of its spec.
     pub aliases: &'static [Alias],
-    schema: Schema,
+    api_version: String,
+    name: String,
+    crd: LazyLock<CustomResourceDefinition>,
+    schema: OnceLock<Schema>,
     rules: fn(Value) -> Problems,
 }
 
 impl Kind {
-    pub(crate) fn of<K: CustomResourceExt + DeserializeOwned + Rules>() -> Self {
-        let crd = crd::finish(&K::crd(), K::ALIASES);
-        let schema = crd.spec.versions[0].schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref());
-        let schema = serde_json::to_value(schema).expect("a schema is JSON");
-        let schema = Schema::compile(&schema).unwrap_or_else(|error| panic!("{}: {error}", crd.spec.names.kind));
-        Self { crd, aliases: K::ALIASES, schema, rules: rules::<K> }
+    pub(crate) fn of<K>() -> Self
+    where
+        K: CustomResourceExt + Resource<DynamicType = ()> + DeserializeOwned + Rules,
+    {
+        Self {
+            aliases: K::ALIASES,
+            api_version: K::api_version(&()).into_owned(),
+            name: K::kind(&()).into_owned(),
+            crd: LazyLock::new(|| crd::finish(&K::crd(), K::ALIASES)),
+            schema: OnceLock::new(),
+            rules: rules::<K>,
+        }
     }
 
     /// `group/version`, as manifests write it.
-    pub fn api_version(&self) -> String {
-        format!("{}/{}", self.crd.spec.group, self.crd.spec.versions[0].name)
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// The API group.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
     /// The kind's name, such as `Keystone`.
     pub fn name(&self) -> &str {
-        &self.crd.spec.names.kind
+        &self.name
+    }
+
+    /// The CRD as it is installed.
+    pub fn crd(&self) -> &CustomResourceDefinition {
+        &self.crd
     }
 
     /// The compiled schema.
     pub fn schema(&self) -> &Schema {
-        &self.schema
+        self.schema.get_or_init(|| {
+            let schema =
+                self.crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
+            let schema = serde_json::to_value(schema).expect("a schema is JSON");
+            Schema::compile(&schema).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+        })
     }
 
     /// Everything that is wrong with `object`: unknown fields, types, CEL rules (also those about a change from `old`),
     /// contradicting spellings, and the kind's own rules. The one place where it is decided; the CLI, the admission
     /// webhook and the operators all call it.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Problems {
-        let mut problems = self.schema.check(object, old);
+        let mut problems = self.schema().check(object, old);
         if !problems.is_empty() {
             return problems;
         }
         let mut normal = object.clone();
         problems.extend(self.normalize(&mut normal));
+        if !problems.is_empty() {
+            return problems;
+        }
+        if normal != *object {
+            // A rule sees the canonical fields only, so it has not seen those that were spelled differently.
+            let mut normal_old = old.cloned();
+            normal_old.as_mut().map(|old| self.normalize(old));
+            problems.extend(self.schema().check(&normal, normal_old.as_ref()));
+        }
         if problems.is_empty() {
-            self.schema.default(&mut normal);
+            self.schema().default(&mut normal);
             problems.extend((self.rules)(normal));
         }
         problems

@@ -18,6 +18,12 @@ pub(crate) fn finish(crd: &CustomResourceDefinition, aliases: &[Alias]) -> Custo
         if let Some(root) = schema.as_object_mut() {
             root.remove("title");
             root.insert("type".into(), "object".into());
+            // The derive describes the object by its Rust type; what the spec says of itself tells more.
+            let about = root
+                .get("properties")
+                .and_then(|properties| properties["spec"]["description"].as_str())
+                .map(str::to_owned);
+            root.insert("description".into(), about.unwrap_or_default().into());
         }
         let spec = &mut schema["properties"]["spec"];
         if spec.is_object() {
@@ -35,8 +41,8 @@ fn tidy(schema: &mut Value, foreign: bool) {
             if let Some(Value::Array(values)) = object.get_mut("enum") {
                 values.retain(|value| !value.is_null());
             }
-            // Kubernetes knows signed formats only, and says so in a warning on each write of the CRD.
-            if object.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with('u') && format != "uuid" && format != "uri") {
+            // Kubernetes knows signed formats only, and warns of others on each write of the CRD.
+            if object.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
                 object.remove("format");
             }
             // The structural rewriter empties the branches that say which two types an int-or-string has.

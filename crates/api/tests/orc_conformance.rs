@@ -43,7 +43,7 @@ fn ours(kind: &str) -> &'static Kind {
 fn pairs() -> Vec<(String, Value, Value)> {
     let pairs = genuine().into_iter().map(|theirs| {
         let kind = theirs["spec"]["names"]["kind"].as_str().unwrap().to_owned();
-        let ours = serde_json::to_value(&ours(&kind).crd).unwrap();
+        let ours = serde_json::to_value(ours(&kind).crd()).unwrap();
         (kind, theirs, ours)
     });
     pairs.collect()
@@ -55,7 +55,7 @@ fn schema(crd: &Value) -> &Value {
 
 #[test]
 fn every_genuine_kind_is_among_ours_and_no_other() {
-    let ours = c5c3_api::all().iter().filter(|k| k.crd.spec.group == "openstack.k-orc.cloud").map(Kind::name);
+    let ours = c5c3_api::all().iter().filter(|k| k.crd().spec.group == "openstack.k-orc.cloud").map(Kind::name);
     let pairs = pairs();
     assert_eq!(ours.collect::<BTreeSet<_>>(), pairs.iter().map(|(kind, ..)| kind.as_str()).collect());
     assert_eq!(pairs.len(), 9);

@@ -94,11 +94,10 @@ impl Executor<'_> {
         let mut object = child.object.clone();
         self.owner.mark(&mut object);
         let params = PatchParams::apply(self.owner.manager).force();
-        let live = reference
-            .api(self.client.clone())
-            .patch(&reference.name, &params, &Patch::Apply(&object))
-            .await
-            .map_err(|source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) })?;
+        let live =
+            reference.api(self.client.clone()).patch(&reference.name, &params, &Patch::Apply(&object)).await.map_err(
+                |source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) },
+            )?;
         let Some(wait) = readiness::wait(&reference, &live) else { return Ok(None) };
         match (wait.failed, child.retry_after) {
             (true, Some(delay)) => self.retry(&reference, &live, wait, delay, applied).await.map(Some),
@@ -112,11 +111,10 @@ impl Executor<'_> {
             return Ok(None);
         }
         // The watches do not know it as ours: it is not there, or not ours, or so new that they have not heard.
-        let found = reference
-            .api(self.client.clone())
-            .get_metadata_opt(&reference.name)
-            .await
-            .map_err(|source| Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) })?;
+        let found =
+            reference.api(self.client.clone()).get_metadata_opt(&reference.name).await.map_err(|source| {
+                Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }
+            })?;
         Ok(found.filter(|found| !self.owner.owns(&found.metadata)).map(|found| {
             let manager = label(&found.metadata, crate::ownership::MANAGED_BY).map_or("someone else", String::as_str);
             Wait::on(reference)

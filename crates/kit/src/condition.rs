@@ -21,7 +21,12 @@ pub struct Said {
 impl Said {
     /// It holds.
     pub fn yes(condition: impl Into<String>, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { condition: condition.into(), status: ConditionStatus::True, reason: reason.into(), message: message.into() }
+        Self {
+            condition: condition.into(),
+            status: ConditionStatus::True,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 
     /// It does not hold.

@@ -54,7 +54,8 @@ impl ConfigFiles {
 
     /// The Secret, as a child of which older generations are kept.
     pub fn child(&self) -> Child {
-        let data = self.files.iter().map(|(name, file)| (name.clone(), ByteString(file.expose_secret().bytes().collect())));
+        let data =
+            self.files.iter().map(|(name, file)| (name.clone(), ByteString(file.expose_secret().bytes().collect())));
         let secret = Secret {
             metadata: ObjectMeta {
                 name: Some(self.name()),
@@ -82,7 +83,10 @@ mod tests {
     fn the_same_content_has_the_same_name_and_other_content_another() {
         assert_eq!(files("speed = 1").name(), files("speed = 1").name());
         assert_ne!(files("speed = 1").name(), files("speed = 2").name());
-        assert_ne!(files("a").file("b", "c".to_owned().into()).hash(), files("ab").file("c", String::new().into()).hash());
+        assert_ne!(
+            files("a").file("b", "c".to_owned().into()).hash(),
+            files("ab").file("c", String::new().into()).hash()
+        );
     }
 
     #[test]

@@ -54,7 +54,11 @@ pub fn routes(metrics: Metrics, readiness: Readiness) -> Router {
 }
 
 async fn ready(State(readiness): State<Readiness>) -> impl IntoResponse {
-    if readiness.is_ready() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "watches are still catching up") }
+    if readiness.is_ready() {
+        (StatusCode::OK, "ok")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "watches are still catching up")
+    }
 }
 
 async fn text(State(metrics): State<Metrics>) -> impl IntoResponse {

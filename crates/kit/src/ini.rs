@@ -24,7 +24,9 @@ pub enum IniError {
         key: String,
     },
     /// A value. It is not quoted here: it may be a secret.
-    #[error("the value of {section}.{key} cannot be written; remove line breaks, control characters and spaces at its ends")]
+    #[error(
+        "the value of {section}.{key} cannot be written; remove line breaks, control characters and spaces at its ends"
+    )]
     Value {
         /// In which section.
         section: String,

@@ -111,7 +111,9 @@ impl Candidate {
             match self.try_hold().await {
                 Ok(true) => return true,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again"),
+                Err(error) => {
+                    tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again")
+                }
             }
             let period = self.election.retry_period.mul_f64(rand::random_range(1.0..=1.2));
             tokio::select! {

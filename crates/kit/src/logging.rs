@@ -15,8 +15,9 @@ pub enum Format {
 
 /// Starts logging. `filter` is a list such as `info,kube=warn`.
 pub fn start(format: Format, filter: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| format!("the log filter {filter:?} is wrong: {error}; write for example info or info,c5c3_kit=debug"))?;
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        format!("the log filter {filter:?} is wrong: {error}; write for example info or info,c5c3_kit=debug")
+    })?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

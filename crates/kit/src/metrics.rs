@@ -80,7 +80,16 @@ impl Default for Metrics {
         registry.register("waits", "What objects are waiting for, by reason", waits.clone());
         registry.register("leader", "Whether this process leads for the operator", leader.clone());
         registry.register("watch_errors", "Watches that broke and were started again", watch_errors.clone());
-        Self { registry: Arc::new(registry), durations, errors, queued, waits, leader, watch_errors, waiting: Arc::default() }
+        Self {
+            registry: Arc::new(registry),
+            durations,
+            errors,
+            queued,
+            waits,
+            leader,
+            watch_errors,
+            waiting: Arc::default(),
+        }
     }
 }
 

@@ -141,7 +141,8 @@ impl Child {
             fields.insert("kind".into(), K::kind(&()).into());
         }
         let mut object: DynamicObject = serde_json::from_value(value).unwrap_or_else(|_| unnamed());
-        object.types = Some(kube::core::TypeMeta { api_version: K::api_version(&()).into(), kind: K::kind(&()).into() });
+        object.types =
+            Some(kube::core::TypeMeta { api_version: K::api_version(&()).into(), kind: K::kind(&()).into() });
         Self { resource: ApiResource::erase::<K>(&()), object, keep_previous: 0, retry_after: None }
     }
 

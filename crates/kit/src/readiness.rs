@@ -62,7 +62,8 @@ pub fn wait(reference: &Ref, object: &DynamicObject) -> Option<Wait> {
         Says::Replicas => replicas(reference, object, status),
         Says::Job => job(reference, object, status),
         Says::Claim => (status["phase"] != "Bound").then(|| {
-            look(reference, "Bound").now(status["phase"].as_str().map_or("has no phase yet".into(), |phase| format!("is {phase}")))
+            look(reference, "Bound")
+                .now(status["phase"].as_str().map_or("has no phase yet".into(), |phase| format!("is {phase}")))
         }),
     }
 }

@@ -173,15 +173,21 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let started = Instant::now();
         let mut inputs = Inputs::new(object, self.now);
         for _ in 0..DEEPEST_REFERENCE {
-            let new: Vec<Ref> =
-                self.context.controller.needs(&inputs).into_iter().filter(|reference| !inputs.has_read(reference)).collect();
+            let new: Vec<Ref> = self
+                .context
+                .controller
+                .needs(&inputs)
+                .into_iter()
+                .filter(|reference| !inputs.has_read(reference))
+                .collect();
             if new.is_empty() {
                 break;
             }
             for reference in new {
-                let found = reference.api(self.context.client.clone()).get_opt(&reference.name).await.map_err(|source| {
-                    Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }
-                })?;
+                let found =
+                    reference.api(self.context.client.clone()).get_opt(&reference.name).await.map_err(|source| {
+                        Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }
+                    })?;
                 inputs.insert(reference, found.map_or(Found::Missing, |found| Found::Object(Box::new(found))));
             }
         }

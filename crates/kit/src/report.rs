@@ -106,7 +106,8 @@ fn say(outcome: &Outcome<'_>, namespace: Option<&str>) -> (Said, Vec<Said>, Vec<
             (Said::no("Ready", "Deleting", message), Vec::new(), waits.to_vec())
         }
         Outcome::Failed(error) => {
-            let said = Said { status: ConditionStatus::Unknown, ..Said::no("Ready", error.reason(), error.to_string()) };
+            let said =
+                Said { status: ConditionStatus::Unknown, ..Said::no("Ready", error.reason(), error.to_string()) };
             (said, Vec::new(), Vec::new())
         }
         Outcome::Applied(applied, plan) => {

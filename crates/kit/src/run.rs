@@ -122,9 +122,11 @@ pub async fn run<C: Controller>(
     };
     let due = queue.clone();
     let requests = stream::select_all(streams)
-        .inspect(move |object| due.change(|due| {
-            due.insert(object.clone());
-        }))
+        .inspect(move |object| {
+            due.change(|due| {
+                due.insert(object.clone());
+            })
+        })
         .map(|object| Ok::<_, Error>(ReconcileRequest::from(object_ref(&object))))
         .take_until(stop.cancelled_owned());
 

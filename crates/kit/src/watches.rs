@@ -26,7 +26,8 @@ enum Scope {
 
 impl Scope {
     fn of(reference: &Ref) -> Self {
-        let by_name = reference.resource.group.is_empty() && matches!(reference.resource.kind.as_str(), "Secret" | "ConfigMap");
+        let by_name =
+            reference.resource.group.is_empty() && matches!(reference.resource.kind.as_str(), "Secret" | "ConfigMap");
         if by_name { Self::Object(reference.clone()) } else { Self::Kind(reference.resource.clone()) }
     }
 }
@@ -109,7 +110,9 @@ impl Watches {
             let mut events = std::pin::pin!(watcher(api, config).default_backoff());
             while let Some(event) = events.next().await {
                 let meta = match event {
-                    Ok(watcher::Event::Apply(o) | watcher::Event::InitApply(o) | watcher::Event::Delete(o)) => o.metadata,
+                    Ok(watcher::Event::Apply(o) | watcher::Event::InitApply(o) | watcher::Event::Delete(o)) => {
+                        o.metadata
+                    }
                     Ok(watcher::Event::Init | watcher::Event::InitDone) => continue,
                     Err(error) => {
                         tracing::debug!(controller, kind = %resource.kind, %error, "a watch broke and is started again");

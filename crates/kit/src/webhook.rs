@@ -31,7 +31,8 @@ pub struct Webhooks {
 impl Webhooks {
     /// Answers for these kinds.
     pub fn new(kinds: impl IntoIterator<Item = &'static Kind>) -> Self {
-        let kinds = kinds.into_iter().map(|kind| ((kind.api_version(), kind.name().to_owned()), kind)).collect();
+        let kinds =
+            kinds.into_iter().map(|kind| ((kind.api_version().to_owned(), kind.name().to_owned()), kind)).collect();
         Self { kinds: Arc::new(kinds) }
     }
 
@@ -46,7 +47,8 @@ impl Webhooks {
 
     fn kind(&self, request: &AdmissionRequest<DynamicObject>) -> Option<&'static Kind> {
         let kind = &request.kind;
-        let version = if kind.group.is_empty() { kind.version.clone() } else { format!("{}/{}", kind.group, kind.version) };
+        let version =
+            if kind.group.is_empty() { kind.version.clone() } else { format!("{}/{}", kind.group, kind.version) };
         self.kinds.get(&(version, kind.kind.clone())).copied()
     }
 
@@ -85,7 +87,11 @@ fn json(object: &DynamicObject) -> Value {
 }
 
 /// The refusal that an API server would write itself: 422, with a cause for each field.
-fn refuse(response: AdmissionResponse, request: &AdmissionRequest<DynamicObject>, problems: &Problems) -> AdmissionResponse {
+fn refuse(
+    response: AdmissionResponse,
+    request: &AdmissionRequest<DynamicObject>,
+    problems: &Problems,
+) -> AdmissionResponse {
     let list: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let mut refused = response.deny(list.join("\n"));
     refused.result = Status {
@@ -115,7 +121,10 @@ fn refuse(response: AdmissionResponse, request: &AdmissionRequest<DynamicObject>
 
 type Review = AdmissionReview<DynamicObject>;
 
-async fn validate(State(webhooks): State<Webhooks>, Json(review): Json<Review>) -> Json<AdmissionReview<DynamicObject>> {
+async fn validate(
+    State(webhooks): State<Webhooks>,
+    Json(review): Json<Review>,
+) -> Json<AdmissionReview<DynamicObject>> {
     answer(review, |request| webhooks.validate(request))
 }
 
@@ -161,18 +170,24 @@ pub async fn serve(
             if now != loaded {
                 match reloading.reload_from_pem_file(&certificate, &key).await {
                     Ok(()) => loaded = now,
-                    Err(error) => tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again")
+                    }
                 }
             }
         }
     });
     tracing::info!(%address, "serving admission webhooks");
-    let served = axum_server::bind_rustls(address, tls).handle(handle).serve(webhooks.routes().into_make_service()).await;
+    let served =
+        axum_server::bind_rustls(address, tls).handle(handle).serve(webhooks.routes().into_make_service()).await;
     keeper.abort();
     served
 }
 
 async fn modified(file: &Path) -> Option<std::time::SystemTime> {
     let file = file.to_owned();
-    tokio::task::spawn_blocking(move || std::fs::metadata(file).and_then(|meta| meta.modified()).ok()).await.ok().flatten()
+    tokio::task::spawn_blocking(move || std::fs::metadata(file).and_then(|meta| meta.modified()).ok())
+        .await
+        .ok()
+        .flatten()
 }

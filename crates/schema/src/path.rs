@@ -3,6 +3,11 @@
 
 use std::fmt;
 
+/// Whether a written path is that of `outer` or of something inside it.
+pub(crate) fn is_within(path: &str, outer: &str) -> bool {
+    outer.is_empty() || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 /// A place in an object, as a chain back to its root.
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'a> {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::compile::{self, CompileError};
 use crate::node::Node;
-use crate::problem::Problems;
-use crate::{cel, default, prune, unique, validate};
+use crate::problem::{Problem, Problems};
+use crate::{cel, default, path, prune, unique, validate};
 
 /// A compiled schema. Cheap to clone and to share between threads.
 #[derive(Debug, Clone)]
@@ -68,7 +68,8 @@ impl Schema {
         problems
     }
 
-    /// All that a write goes through, on a copy: unknown fields, defaults, validation. The old object, which was
+    /// All that a write goes through, on a copy: unknown fields, defaults, validation, and every problem of them at once.
+    /// The old object, which was
     /// stored perhaps before a default existed, is defaulted as the API server does when it reads.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Problems {
         let mut problems = self.unknown_fields(object);
@@ -80,7 +81,19 @@ impl Schema {
             self.default(&mut old);
             old
         });
-        problems.extend(self.validate(&object, old.as_ref()));
+        problems.extend(self.everything(&object, old.as_ref()));
         problems
+    }
+
+    /// What [`Schema::validate`] finds, and also the rules that a value of the wrong shape elsewhere leaves standing: an
+    /// API server holds them back until the shape is right, but a person would rather hear all of it at once.
+    fn everything(&self, object: &Value, old: Option<&Value>) -> Problems {
+        let root = &self.inner.root;
+        let mut shape = validate::validate(root, object, old);
+        shape.extend(unique::validate(root, object, old));
+        let is_sound = |rule: &Problem| !shape.iter().any(|wrong| path::is_within(&wrong.path, &rule.path));
+        let rules: Vec<Problem> = cel::validate(root, object, old).into_iter().filter(is_sound).collect();
+        shape.extend(rules);
+        shape
     }
 }

@@ -49,7 +49,11 @@ impl Controller for SecretAggregates {
         let spec = &inputs.object.spec;
         let mut problems = Vec::new();
         for (index, source) in spec.sources.iter().enumerate() {
-            problems.extend(self.refuse(inputs, &source.secret_ref, &format!("spec.sources[{index}].secretRef.namespace")));
+            problems.extend(self.refuse(
+                inputs,
+                &source.secret_ref,
+                &format!("spec.sources[{index}].secretRef.namespace"),
+            ));
         }
         problems.extend(self.refuse(inputs, &spec.target, "spec.target.namespace"));
         if !problems.is_empty() {
@@ -68,7 +72,9 @@ impl Controller for SecretAggregates {
                 Err(wait) => resolved = resolved.wait(named(wait, source).called("SourceMissing")),
                 Ok(secret) => match taken(reference, source, secret.data.unwrap_or_default()) {
                     Ok(keys) => data.extend(keys),
-                    Err(waits) => available.waits.extend(waits.into_iter().map(|wait| named(wait, source).called("KeyMissing"))),
+                    Err(waits) => {
+                        available.waits.extend(waits.into_iter().map(|wait| named(wait, source).called("KeyMissing")))
+                    }
                 },
             }
         }
@@ -116,7 +122,9 @@ fn taken(reference: &Ref, source: &SecretSource, mut data: Data) -> Result<Data,
     for key in &source.keys {
         match data.remove(key.source().as_str()) {
             Some(value) => drop(keys.insert(key.target().to_string(), value)),
-            None => missing.push(Wait::on(reference).condition(format!("has the key {}", key.source())).now("it has not")),
+            None => {
+                missing.push(Wait::on(reference).condition(format!("has the key {}", key.source())).now("it has not"))
+            }
         }
     }
     if missing.is_empty() { Ok(keys) } else { Err(missing) }

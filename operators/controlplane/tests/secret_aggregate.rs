@@ -131,7 +131,10 @@ async fn another_namespace_is_refused_unless_allowed_and_cleaned_up_when_it_was(
     refused.api.put(&aggregate(&spec));
     let ready = until_reason(&refused.api, "InvalidSpec").await;
     let message = ready["message"].as_str().unwrap();
-    assert!(message.starts_with("spec.target.namespace: ") && message.ends_with("--allow-cross-namespace"), "{message}");
+    assert!(
+        message.starts_with("spec.target.namespace: ") && message.ends_with("--allow-cross-namespace"),
+        "{message}"
+    );
 
     let allowed = start(true);
     let api = &allowed.api;
@@ -141,5 +144,6 @@ async fn another_namespace_is_refused_unless_allowed_and_cleaned_up_when_it_was(
     let copy = secret("elsewhere", "copy", &Value::Null);
     assert!(api.get(&copy).is_some());
     api.delete(&aggregate(&Value::Null));
-    api.wait_until("both are gone", |api| api.get(&copy).is_none() && api.get(&aggregate(&Value::Null)).is_none()).await;
+    api.wait_until("both are gone", |api| api.get(&copy).is_none() && api.get(&aggregate(&Value::Null)).is_none())
+        .await;
 }

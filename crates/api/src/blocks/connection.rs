@@ -14,9 +14,7 @@ use super::{AppCredentialRef, DatabaseName, Host, HostPort, HttpUrl, NamespacedR
 #[x_kube(
     validation = Rule::new("!has(self.clusterRef) || !has(self.host)")
         .message("has both clusterRef and host; set clusterRef for a MariaDB object, or host for a server of yours"),
-    validation = Rule::new("!has(self.port) || has(self.host)").message("sets port without host; set host, or remove port"),
-    validation = Rule::new("!has(oldSelf.database) || (has(self.database) && self.database == oldSelf.database)")
-        .message("changes database, which holds the data; keep the old name, or create a new object and migrate")
+    validation = Rule::new("!has(self.port) || has(self.host)").message("sets port without host; set host, or remove port")
 )]
 pub struct Database {
     /// The MariaDB object that holds the schema; `mariadb` when neither this nor `host` is set.

@@ -7,7 +7,17 @@ use super::text::text;
 /// One cron field as a regular expression: `*` or numbers and names, ranges, steps and lists of them.
 macro_rules! cron_field {
     ($value:literal) => {
-        concat!("([*?]|", $value, "(-", $value, ")?)(/[0-9]{1,2})?(,([*?]|", $value, "(-", $value, ")?)(/[0-9]{1,2})?)*")
+        concat!(
+            "([*?]|",
+            $value,
+            "(-",
+            $value,
+            ")?)(/[0-9]{1,2})?(,([*?]|",
+            $value,
+            "(-",
+            $value,
+            ")?)(/[0-9]{1,2})?)*"
+        )
     };
 }
 
@@ -83,7 +93,8 @@ fn parse_duration(text: &str) -> Option<StdDuration> {
     while !rest.is_empty() {
         let unit_at = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
         let number: f64 = rest[..unit_at].parse().ok()?;
-        let unit_end = rest[unit_at..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |i| unit_at + i);
+        let unit_end =
+            rest[unit_at..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |i| unit_at + i);
         seconds += number
             * match &rest[unit_at..unit_end] {
                 "ms" => 0.001,

@@ -1,7 +1,7 @@
 //! Who the services are in Keystone: the administrator, the service users and their application credentials.
 
-use kube::KubeSchema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::{NamespacedRef, SecretKeyRef};

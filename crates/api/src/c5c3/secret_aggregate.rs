@@ -134,7 +134,8 @@ impl Rules for SecretAggregate {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (index, source) in self.spec.sources.iter().enumerate() {
-            let here = source.secret_ref.namespace.is_none() || source.secret_ref.namespace == self.spec.target.namespace;
+            let here =
+                source.secret_ref.namespace.is_none() || source.secret_ref.namespace == self.spec.target.namespace;
             if source.secret_ref.name == self.spec.target.name && here {
                 problems.push(problem(
                     format!("spec.sources[{index}].secretRef.name"),

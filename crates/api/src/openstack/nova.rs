@@ -293,6 +293,8 @@ pub struct ServiceAuth {
 /// A group of hypervisors with a database and a queue of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(oldSelf.database) || !has(oldSelf.database.database) || (has(self.database) && has(self.database.database) && self.database.database == oldSelf.database.database)")
+    .message("changes the name of the cell's database, and with it all data; keep the old name, or add another cell"))]
 pub struct NovaCell {
     /// Name of the cell.
     #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]

@@ -180,7 +180,9 @@ impl FakeApi {
             }
             (&Method::PUT, Some(object)) if stale(&object, body) => (409, status(409, "the object has been modified")),
             (&Method::PUT, Some(_)) => (200, self.store.put(&key, body.clone())),
-            (&Method::PATCH, Some(object)) if stale(&object, body) => (409, status(409, "the object has been modified")),
+            (&Method::PATCH, Some(object)) if stale(&object, body) => {
+                (409, status(409, "the object has been modified"))
+            }
             (&Method::PATCH, found) if found.is_some() || content_type == "application/apply-patch+yaml" => {
                 if found.is_none() && target.subresource.is_some() {
                     return (404, status(404, "not found"));
@@ -216,11 +218,10 @@ impl FakeApi {
             .unwrap_or(0);
         let receiver = self.store.subscribe();
         // Changes between the list and this watch: the objects that are newer than the list.
-        let (missed, _) = self.store.list(|key, object| target.covers(key) && selects(&query, object) && version(object) > since);
-        let missed: Vec<Change> = missed
-            .into_iter()
-            .map(|object| Change { what: "MODIFIED", key: key_of(&object), object })
-            .collect();
+        let (missed, _) =
+            self.store.list(|key, object| target.covers(key) && selects(&query, object) && version(object) > since);
+        let missed: Vec<Change> =
+            missed.into_iter().map(|object| Change { what: "MODIFIED", key: key_of(&object), object }).collect();
         let state = (missed.into_iter(), receiver, self.drop_watches.subscribe(), target, query);
         let events = stream::unfold(state, move |(mut missed, mut receiver, mut dropped, target, query)| async move {
             loop {
@@ -283,9 +284,10 @@ fn selects(query: &str, object: &Value) -> bool {
     query.split('&').all(|part| {
         let decoded = part.replace("%3D", "=").replace("%2F", "/").replace("%2C", ",");
         match decoded.split_once('=') {
-            Some(("labelSelector", selector)) => selector.split(',').filter_map(|one| one.split_once('=')).all(|(key, value)| {
-                object["metadata"]["labels"][key] == value
-            }),
+            Some(("labelSelector", selector)) => selector
+                .split(',')
+                .filter_map(|one| one.split_once('='))
+                .all(|(key, value)| object["metadata"]["labels"][key] == value),
             Some(("fieldSelector", selector)) => match selector.split_once('=') {
                 Some(("metadata.name", name)) => object["metadata"]["name"] == name,
                 _ => true,

@@ -54,7 +54,8 @@ impl Store {
     /// The objects that `matches` wants, and the version of the list.
     pub(super) fn list(&self, matches: impl Fn(&Key, &Value) -> bool) -> (Vec<Value>, u64) {
         let state = self.state.lock().expect("no one panics with the lock");
-        let objects = state.objects.iter().filter(|(key, object)| matches(key, object)).map(|(_, object)| object.clone());
+        let objects =
+            state.objects.iter().filter(|(key, object)| matches(key, object)).map(|(_, object)| object.clone());
         (objects.collect(), state.version)
     }
 

@@ -33,7 +33,8 @@ impl Bench {
         let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
         let operator = Operator::new("press-operator").controller(|| PressController);
         let settings = Settings { pace, election };
-        let (client, token, own_metrics, own_readiness) = (api.client(), stop.clone(), metrics.clone(), readiness.clone());
+        let (client, token, own_metrics, own_readiness) =
+            (api.client(), stop.clone(), metrics.clone(), readiness.clone());
         let task = tokio::spawn(async move {
             operator.run(client, settings, own_metrics, own_readiness, token).await;
         });
@@ -56,7 +57,8 @@ impl Bench {
     pub(crate) fn roll_out(&self) {
         let mut deployment = self.api.get(&deployment()).expect("the deployment is there");
         let generation = deployment["metadata"]["generation"].clone();
-        deployment["status"] = json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
+        deployment["status"] =
+            json!({"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
         self.api.put(&deployment);
     }
 
@@ -74,7 +76,8 @@ impl Bench {
         self.api
             .wait_until(&format!("Ready has reason {reason}"), |api| {
                 let Some(press) = api.get(&press(0)) else { return false };
-                let ready = press["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
+                let ready =
+                    press["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "Ready");
                 ready.is_some_and(|ready| {
                     ready["reason"] == reason && ready["observedGeneration"] == press["metadata"]["generation"]
                 })

@@ -26,7 +26,10 @@ async fn a_failing_api_is_tried_again_with_back_off_and_counted() {
         writes.iter().filter(|write| write.path.contains("deployments/cider")).map(|write| write.code).collect();
     assert_eq!(attempts[..4], [500, 500, 500, 200]);
     assert!(
-        bench.metrics.text().contains(r#"c5c3_reconcile_errors_total{controller="press",step="apply",reason="ApplyFailed"} 3"#),
+        bench
+            .metrics
+            .text()
+            .contains(r#"c5c3_reconcile_errors_total{controller="press",step="apply",reason="ApplyFailed"} 3"#),
         "{}",
         bench.metrics.text()
     );

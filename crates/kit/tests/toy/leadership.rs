@@ -22,7 +22,9 @@ fn lease() -> Value {
 }
 
 fn holder(api: &FakeApi) -> String {
-    api.get(&lease()).and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(ToOwned::to_owned)).unwrap_or_default()
+    api.get(&lease())
+        .and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(ToOwned::to_owned))
+        .unwrap_or_default()
 }
 
 #[tokio::test]
@@ -64,7 +66,8 @@ async fn a_lost_lease_stops_the_work_until_it_is_won_back() {
     taken["spec"]["holderIdentity"] = "thief".into();
     taken["spec"]["renewTime"] = "2026-01-01T00:00:00.000000Z".into();
     api.put(&taken);
-    api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#)).await;
+    api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#))
+        .await;
     api.put(&press(3));
     assert_eq!(holder(&api), "thief");
     assert!(first.status().is_null(), "nobody works");
@@ -80,7 +83,11 @@ async fn a_holder_that_cannot_renew_stops_before_another_may_start() {
     api.wait_until("first leads", |api| holder(api) == "first").await;
     api.fail(Fault { method: "GET", path: "leases/press-operator", code: 500, times: 15 });
     let began = std::time::Instant::now();
-    api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#)).await;
+    api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#))
+        .await;
     assert!(began.elapsed() < Duration::from_secs(1), "sooner than the lease expires for others");
-    api.wait_until("first leads again", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#)).await;
+    api.wait_until("first leads again", |_| {
+        first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#)
+    })
+    .await;
 }

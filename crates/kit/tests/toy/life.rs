@@ -19,13 +19,13 @@ async fn a_new_object_gets_its_finalizer_and_says_what_it_waits_for() {
         ]
     );
     assert_eq!(writes[0].body["metadata"]["finalizers"], json!(["toy.example.org/press-cleanup"]));
-    assert!(writes[0].body["metadata"]["resourceVersion"].is_string(), "an unconditional patch could drop another's finalizer");
+    assert!(
+        writes[0].body["metadata"]["resourceVersion"].is_string(),
+        "an unconditional patch could drop another's finalizer"
+    );
 
     let ready = bench.condition("Ready");
-    assert_eq!(
-        ready["message"],
-        "waiting for secret/cider-key: exists (not found); the press is locked with it"
-    );
+    assert_eq!(ready["message"], "waiting for secret/cider-key: exists (not found); the press is locked with it");
     assert_eq!(bench.condition("ConfigReady")["status"], "Unknown");
     let waits = &bench.status()["waitingFor"];
     assert_eq!(waits[0]["object"], "secret/cider-key");
@@ -48,7 +48,8 @@ async fn children_are_applied_step_by_step_and_the_object_becomes_ready() {
         [
             format!("PATCH apply /api/v1/namespaces/orchard/secrets/{config}?force=true&fieldManager=press-operator"),
             "PATCH apply /api/v1/namespaces/cellar/configmaps/cider-note?force=true&fieldManager=press-operator".into(),
-            "PATCH apply /apis/apps/v1/namespaces/orchard/deployments/cider?force=true&fieldManager=press-operator".into(),
+            "PATCH apply /apis/apps/v1/namespaces/orchard/deployments/cider?force=true&fieldManager=press-operator"
+                .into(),
         ]
     );
     let uid = bench.api.get(&press(0)).unwrap()["metadata"]["uid"].clone();
@@ -116,7 +117,9 @@ async fn only_the_last_few_configurations_are_kept() {
     }
     bench
         .api
-        .wait_until("older ones are gone", |api| names.iter().filter(|name| api.get(&secret(name)).is_some()).count() <= 4)
+        .wait_until("older ones are gone", |api| {
+            names.iter().filter(|name| api.get(&secret(name)).is_some()).count() <= 4
+        })
         .await;
     assert!(bench.api.get(&secret(names.last().unwrap())).is_some());
 }
@@ -141,9 +144,12 @@ async fn an_object_that_does_not_parse_is_reported_on_and_stalls_nothing() {
     bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
         "metadata": {"name": "broken", "namespace": "orchard"}, "spec": {"speed": "fast"}}));
     let broken = json!({"apiVersion": "toy.example.org/v1", "kind": "Press", "metadata": {"name": "broken", "namespace": "orchard"}});
-    bench.api.wait_until("the broken one says so", |api| {
-        api.get(&broken).is_some_and(|press| press["status"]["conditions"][0]["reason"] == "InvalidSpec")
-    }).await;
+    bench
+        .api
+        .wait_until("the broken one says so", |api| {
+            api.get(&broken).is_some_and(|press| press["status"]["conditions"][0]["reason"] == "InvalidSpec")
+        })
+        .await;
     bench.api.put(&press(7));
     bench.until_reason("WaitingForDeployment").await;
 }
@@ -196,15 +202,21 @@ async fn a_deletion_that_cannot_finish_says_what_holds_it_up_and_lets_go_when_as
     bench
         .api
         .wait_until("the wait is told", |api| {
-            api.get(&press(0)).is_some_and(|press| press["status"]["waitingFor"][0]["object"] == "configmap/cellar/cider-note")
+            api.get(&press(0))
+                .is_some_and(|press| press["status"]["waitingFor"][0]["object"] == "configmap/cellar/cider-note")
         })
         .await;
     assert_eq!(bench.condition("Ready")["reason"], "Deleting");
     bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
         "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
-    let events: Vec<Value> =
-        bench.api.take_writes().into_iter().filter(|write| write.path.contains("/events")).map(|write| write.body).collect();
+    let events: Vec<Value> = bench
+        .api
+        .take_writes()
+        .into_iter()
+        .filter(|write| write.path.contains("/events"))
+        .map(|write| write.body)
+        .collect();
     let told = events.iter().find(|event| event["reason"] == "CleanupAbandoned").expect("what is left behind is told");
     assert_eq!(told["note"], "left behind, and to be deleted by hand: configmap/cellar/cider-note");
 }

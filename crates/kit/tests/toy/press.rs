@@ -36,7 +36,11 @@ impl Controller for PressController {
     const FINALIZER: Option<&'static str> = Some("toy.example.org/press-cleanup");
 
     fn children(&self) -> Vec<ApiResource> {
-        vec![ApiResource::erase::<Secret>(&()), ApiResource::erase::<Deployment>(&()), ApiResource::erase::<ConfigMap>(&())]
+        vec![
+            ApiResource::erase::<Secret>(&()),
+            ApiResource::erase::<Deployment>(&()),
+            ApiResource::erase::<ConfigMap>(&()),
+        ]
     }
 
     fn needs(&self, inputs: &Inputs<Press>) -> Vec<Ref> {

@@ -1,0 +1,44 @@
+# One place for everything that is done with this project. Plain `make` says what there is.
+
+# Outside the checkout, so that clones share what is built.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+export PATH := $(CACHE)/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help up down test check lint bench crds
+
+help: ## Say what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+up: ## Start an OpenStack on this machine (not built yet: see docs/architecture.md)
+	@echo "make up: the embedded cluster is not part of this version; today: make test, or c5c3 validate -f examples" >&2; exit 1
+
+down: ## Stop it and remove what it made (not built yet)
+	@echo "make down: there is nothing to stop: the embedded cluster is not part of this version" >&2; exit 1
+
+test: $(CACHE)/bin/cargo-nextest ## Run all tests
+	cargo nextest run --workspace --locked --no-fail-fast
+	cargo test --workspace --locked --doc
+
+check: $(CACHE)/bin/cargo-nextest ## Check format, lints, docs and unit tests, quickly
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	cargo nextest run --workspace --locked --no-fail-fast
+
+lint: check $(CACHE)/bin/cargo-deny ## Check also licences and advisories of dependencies
+	cargo deny --workspace --locked check
+
+bench: ## Run the benchmarks
+	cargo bench --workspace --locked
+
+crds: ## Write deploy/crds and docs/api anew from the Rust types
+	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
+	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
+
+# Tools come from the registry when the machine does not have them, and stay in the cache.
+$(CACHE)/bin/cargo-%:
+	@mkdir -p $(CACHE)/bin
+	@if command -v cargo-$* >/dev/null 2>&1; then ln -sf "$$(command -v cargo-$*)" $@; \
+	else echo "installing cargo-$* (once, a few minutes)"; cargo install --quiet --locked --root $(CACHE) cargo-$*; fi

@@ -1,0 +1,114 @@
+//! What the command line takes. The help texts teach: each says what a command is for and shows how it is called.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+
+/// CobaltCore: OpenStack on Kubernetes, in one binary
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print or write the CRDs of every kind
+    #[command(after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -")]
+    Crds(CrdsArgs),
+    /// Run one or more operators against the cluster of your kubeconfig, or the one this pod is in
+    #[command(
+        after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"
+    )]
+    Operator(OperatorArgs),
+    /// Check objects in files, by the same rules as the API server, the webhooks and the operators
+    #[command(
+        after_help = "Examples:\n  c5c3 validate -f controlplane.yaml\n  c5c3 validate -f clusters/ --ignore-foreign\n  \
+        kustomize build . | c5c3 validate -f -\n  c5c3 validate -f new.yaml --old old.yaml    # may it be changed like this?\n\n\
+        Exit code 0: no problems. 1: problems, one line each: where, what is wrong, how to fix it."
+    )]
+    Validate(ValidateArgs),
+    /// Write the API reference as Markdown, one page per kind
+    Reference(ReferenceArgs),
+    /// Print the version and how many kinds it knows
+    Version,
+    /// Print completions for a shell
+    #[command(after_help = "For bash:\n  source <(c5c3 completions bash)")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CrdsArgs {
+    /// Write a file per kind into this folder instead of printing; files of kinds that are gone are removed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReferenceArgs {
+    /// The folder; pages of kinds that are gone are removed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ValidateArgs {
+    /// A file, a folder (all .yaml, .yml and .json files below it), or - for standard input; may be repeated
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The objects as they are now: also checks that they may be changed into the new ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) old: Option<PathBuf>,
+    /// Skip kinds of other projects instead of refusing them
+    #[arg(long)]
+    pub(crate) ignore_foreign: bool,
+}
+
+/// How log lines look
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OperatorArgs {
+    /// Which operators
+    #[arg(required = true, value_parser = clap::builder::PossibleValuesParser::new(crate::operator::names()))]
+    pub(crate) names: Vec<String>,
+    /// Look after one namespace only; all of them when absent
+    #[arg(long, env = "C5C3_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// How many objects of a kind are reconciled at a time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) concurrency: u16,
+    /// Work without asking for the lease: only where no other copy runs
+    #[arg(long)]
+    pub(crate) no_leader_election: bool,
+    /// Namespace of the leases
+    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
+    pub(crate) lease_namespace: String,
+    /// Where /healthz, /readyz and /metrics are served; in a pod: its own address
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub(crate) metrics_address: SocketAddr,
+    /// Where admission webhooks are served; they are off without certificates
+    #[arg(long, default_value = "127.0.0.1:9443", requires = "webhook_certificates")]
+    pub(crate) webhook_address: SocketAddr,
+    /// Folder with tls.crt and tls.key for the webhooks, as a mounted Secret has them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) webhook_certificates: Option<PathBuf>,
+    /// Let SecretAggregates read and write Secrets in other namespaces than their own
+    #[arg(long)]
+    pub(crate) allow_cross_namespace: bool,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// What is logged, such as info or info,c5c3_kit=debug
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    pub(crate) log: String,
+}

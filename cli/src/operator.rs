@@ -1,0 +1,115 @@
+//! `c5c3 operator`: runs operators in one process, each with its own lease, metrics shared.
+
+use std::process::ExitCode;
+
+use c5c3_kit::http::{self, Readiness};
+use c5c3_kit::leader::Election;
+use c5c3_kit::logging::{self, Format};
+use c5c3_kit::metrics::Metrics;
+use c5c3_kit::run::Pace;
+use c5c3_kit::webhook::{self, Webhooks};
+use c5c3_kit::{Operator, Settings};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::Done;
+use crate::args::{LogFormat, OperatorArgs};
+
+/// Every operator, by the name that the command line has for it.
+const OPERATORS: &[(&str, fn(&OperatorArgs) -> Operator)] =
+    &[("controlplane", |args| c5c3_operator_controlplane::operator(args.allow_cross_namespace))];
+
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OPERATORS.iter().map(|(name, _)| *name)
+}
+
+pub(crate) fn run(args: OperatorArgs) -> Done {
+    let format = match args.log_format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    logging::start(format, &args.log)?;
+    // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
+    runtime.block_on(serve(args))
+}
+
+async fn serve(args: OperatorArgs) -> Done {
+    let client = kube::Client::try_default()
+        .await
+        .map_err(|error| format!("no cluster: {error}; set KUBECONFIG, or run in a pod with a service account"))?;
+    let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
+    let operators: Vec<Operator> = OPERATORS
+        .iter()
+        .filter(|(name, _)| args.names.iter().any(|asked| asked == name))
+        .map(|(_, make)| make(&args))
+        .collect();
+
+    let server =
+        tokio::spawn(http::serve(args.metrics_address, http::routes(metrics.clone(), readiness.clone()), stop.clone()));
+    let webhooks = args.webhook_certificates.clone().map(|certificates| {
+        let kinds = operators
+            .iter()
+            .flat_map(|operator| operator.kinds())
+            .filter_map(|(version, kind)| c5c3_api::find(version, kind));
+        let (webhooks, stop) = (Webhooks::new(kinds), stop.clone());
+        tokio::spawn(async move { webhook::serve(args.webhook_address, webhooks, &certificates, stop).await })
+    });
+    let signals = stop.clone();
+    tokio::spawn(async move {
+        stop_asked().await;
+        tracing::info!("stopping: what is under way is finished first");
+        signals.cancel();
+    });
+
+    let identity = format!("{}_{:08x}", hostname(), std::process::id());
+    let work = operators.iter().map(|operator| {
+        let election = (!args.no_leader_election)
+            .then(|| Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity));
+        let pace = Pace { namespace: args.namespace.clone(), concurrency: args.concurrency, ..Pace::default() };
+        let settings = Settings { pace, election };
+        operator.run(client.clone(), settings, metrics.clone(), readiness.clone(), stop.clone())
+    });
+    tokio::select! {
+        _ = futures::future::join_all(work) => {}
+        failed = broken(server, "metrics", args.metrics_address) => return Err(failed),
+        failed = broken_webhooks(webhooks, args.webhook_address) => return Err(failed),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+type Server = tokio::task::JoinHandle<std::io::Result<()>>;
+
+/// Returns what is wrong if a server ends before it should.
+async fn broken(server: Server, what: &str, address: std::net::SocketAddr) -> String {
+    match server.await {
+        Ok(Err(error)) => format!("cannot serve {what} on {address}: {error}; choose another address"),
+        // It was stopped cleanly, and so will be the rest.
+        _ => std::future::pending().await,
+    }
+}
+
+async fn broken_webhooks(server: Option<Server>, address: std::net::SocketAddr) -> String {
+    match server {
+        Some(server) => broken(server, "webhooks", address).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn stop_asked() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn hostname() -> String {
+    std::env::var("POD_NAME")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .map_or_else(|_| "c5c3".into(), |name| name.trim().to_owned())
+}
