@@ -1,5 +1,7 @@
 //! `c5c3`: the one binary. It wires the other crates together and holds no logic of theirs.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod args;
 mod crds;
 mod operator;

@@ -15,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::Done;
 use crate::args::{LogFormat, OperatorArgs};
 
+type Make = fn(&OperatorArgs) -> Operator;
+
 /// Every operator, by the name that the command line has for it.
-const OPERATORS: &[(&str, fn(&OperatorArgs) -> Operator)] =
+const OPERATORS: &[(&str, Make)] =
     &[("controlplane", |args| c5c3_operator_controlplane::operator(args.allow_cross_namespace))];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
@@ -49,10 +51,8 @@ async fn serve(args: OperatorArgs) -> Done {
     let server =
         tokio::spawn(http::serve(args.metrics_address, http::routes(metrics.clone(), readiness.clone()), stop.clone()));
     let webhooks = args.webhook_certificates.clone().map(|certificates| {
-        let kinds = operators
-            .iter()
-            .flat_map(|operator| operator.kinds())
-            .filter_map(|(version, kind)| c5c3_api::find(version, kind));
+        let kinds =
+            operators.iter().flat_map(Operator::kinds).filter_map(|(version, kind)| c5c3_api::find(version, kind));
         let (webhooks, stop) = (Webhooks::new(kinds), stop.clone());
         tokio::spawn(async move { webhook::serve(args.webhook_address, webhooks, &certificates, stop).await })
     });

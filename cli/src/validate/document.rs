@@ -38,7 +38,7 @@ pub(super) fn parse(source: &Source) -> Result<Vec<Document>, String> {
     let mut documents = Vec::new();
     for node in nodes.into_iter().flatten() {
         let mut lines = HashMap::new();
-        let value = node.value(String::new(), &mut lines);
+        let value = node.value("", &mut lines);
         match value {
             Value::Null => {}
             Value::Object(_) => documents.push(Document { value, lines }),
@@ -79,19 +79,19 @@ enum Tree {
 }
 
 impl Node {
-    fn value(self, path: String, lines: &mut HashMap<String, u64>) -> Value {
-        lines.insert(path.clone(), self.0.referenced.line());
+    fn value(self, path: &str, lines: &mut HashMap<String, u64>) -> Value {
+        lines.insert(path.to_owned(), self.0.referenced.line());
         match self.0.value {
             Tree::Scalar(value) => value,
             Tree::List(items) => {
                 let items = items.into_iter().enumerate();
-                Value::Array(items.map(|(index, item)| item.value(format!("{path}[{index}]"), lines)).collect())
+                Value::Array(items.map(|(index, item)| item.value(&format!("{path}[{index}]"), lines)).collect())
             }
             Tree::Object(fields) => {
                 let mut object = Map::new();
                 for (name, node) in fields {
                     let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                    object.insert(name, node.value(inner, lines));
+                    object.insert(name, node.value(&inner, lines));
                 }
                 Value::Object(object)
             }

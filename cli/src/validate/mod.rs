@@ -78,10 +78,10 @@ fn check(file: &str, document: &Document, old: &[Value], ignore_foreign: bool) -
     problems.extend(known.check(object, before).iter().cloned());
     let name = object["metadata"]["name"].as_str().unwrap_or("(no name)");
     let about = format!("{}/{name}", kind.to_lowercase());
-    problems
-        .iter()
-        .map(|problem| format!("{file}:{}: {about}: {}", document.line_of(&problem.path), one_line(problem)))
-        .collect()
+    let mut lines: Vec<(u64, &Problem)> =
+        problems.iter().map(|problem| (document.line_of(&problem.path), problem)).collect();
+    lines.sort_by_key(|(line, _)| *line);
+    lines.into_iter().map(|(line, problem)| format!("{file}:{line}: {about}: {}", one_line(problem))).collect()
 }
 
 fn one_line(problem: &Problem) -> String {

@@ -3,6 +3,8 @@
 //! [`all`] lists the kinds we own. [`ext`] holds typed slices of the kinds of others that we write or read.
 //! The YAML of the documents that define the system is the wire format: nothing in it may be refused or lost.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod alias;
 pub mod blocks;
 pub mod c5c3;

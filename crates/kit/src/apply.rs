@@ -141,7 +141,8 @@ impl Executor<'_> {
             .unwrap_or(self.now);
         let age = Duration::try_from(self.now.duration_since(failed_at)).unwrap_or_default();
         if age < delay {
-            applied.again_after = Some(applied.again_after.map_or(delay - age, |after| after.min(delay - age)));
+            let left = delay.saturating_sub(age);
+            applied.again_after = Some(applied.again_after.map_or(left, |after| after.min(left)));
             return Ok(wait);
         }
         self.delete(reference, &live.metadata).await?;

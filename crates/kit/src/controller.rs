@@ -37,7 +37,7 @@ pub struct Cleanup {
 
 impl Default for Cleanup {
     fn default() -> Self {
-        Self { delete: Vec::new(), patience: Duration::from_secs(600) }
+        Self { delete: Vec::new(), patience: Duration::from_mins(10) }
     }
 }
 

@@ -5,7 +5,9 @@ use sha2::{Digest, Sha256};
 /// Ten hexadecimal digits that stand for `content`: enough for the few generations of one object that exist at a time,
 /// short enough for a name.
 pub fn short(content: &[u8]) -> String {
-    Sha256::digest(content).iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(content);
+    let first = u64::from_be_bytes(std::array::from_fn(|index| digest[index]));
+    format!("{:010x}", first >> 24)
 }
 
 /// [`short`] of a value, whatever order its maps were built in.

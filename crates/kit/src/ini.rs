@@ -4,7 +4,7 @@
 //! not taken for the name of an option; a secret cannot be printed on the way.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -181,10 +181,10 @@ impl Ini {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&format!("[{name}]\n"));
+            let _ = writeln!(text, "[{name}]");
             for (key, value) in options {
                 for line in value.lines() {
-                    text.push_str(&format!("{key} = {line}\n"));
+                    let _ = writeln!(text, "{key} = {line}");
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::ownership::BASE;
 use crate::plan::Child;
 
 /// How long after its failure a Job is made again.
-pub const RETRY_AFTER: Duration = Duration::from_secs(60);
+pub const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A Job that is called `base-<hash>` and runs once.
 pub fn run_once(namespace: &str, base: &str, template: PodTemplateSpec, backoff_limit: i32) -> Child {

@@ -112,7 +112,7 @@ impl Candidate {
                 Ok(true) => return true,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again")
+                    tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again");
                 }
             }
             let period = self.election.retry_period.mul_f64(rand::random_range(1.0..=1.2));
@@ -132,11 +132,11 @@ impl Candidate {
             tokio::time::sleep(self.election.retry_period).await;
             match tokio::time::timeout_at(deadline, self.try_hold()).await {
                 Ok(Ok(true)) => deadline = Instant::now() + self.election.renew_deadline,
-                Ok(Ok(false)) => return,
                 Ok(Err(error)) if Instant::now() < deadline => {
                     tracing::warn!(lease = self.election.lease, %error, "cannot renew the lease; trying again");
                 }
-                Ok(Err(_)) | Err(_) => return,
+                // Another holds it, or it could not be renewed in time.
+                Ok(Ok(false) | Err(_)) | Err(_) => return,
             }
         }
     }

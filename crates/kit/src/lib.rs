@@ -13,6 +13,8 @@
 //!                    └ the object and all that it refers to, watched by name from then on
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 pub mod apply;
 pub mod backoff;
 pub mod condition;

@@ -53,7 +53,7 @@ impl Children {
                 }
             }
         }
-        children.sort_by(|(a, _), (b, _)| a.to_string().cmp(&b.to_string()));
+        children.sort_by_key(|(reference, _)| reference.to_string());
         children
     }
 }

@@ -117,9 +117,10 @@ fn say(outcome: &Outcome<'_>, namespace: Option<&str>) -> (Said, Vec<Said>, Vec<
                 (None, true) => Said::yes(outcome.condition, "Done", outcome.done.clone()),
                 (None, false) => Said { condition: outcome.condition.into(), ..not_ready(&outcome.waits, namespace) },
             });
-            let ready = match waits.is_empty() {
-                true => Said::yes("Ready", plan.ready_reason, "all is in place"),
-                false => not_ready(&waits, namespace),
+            let ready = if waits.is_empty() {
+                Said::yes("Ready", plan.ready_reason, "all is in place")
+            } else {
+                not_ready(&waits, namespace)
             };
             (ready, steps.collect(), waits)
         }

@@ -49,9 +49,9 @@ impl Default for Pace {
             namespace: None,
             concurrency: 4,
             debounce: Duration::from_millis(50),
-            resync: Duration::from_secs(3600),
+            resync: Duration::from_hours(1),
             first_retry: Duration::from_millis(500),
-            last_retry: Duration::from_secs(300),
+            last_retry: Duration::from_mins(5),
         }
     }
 }
@@ -125,7 +125,7 @@ pub async fn run<C: Controller>(
         .inspect(move |object| {
             due.change(|due| {
                 due.insert(object.clone());
-            })
+            });
         })
         .map(|object| Ok::<_, Error>(ReconcileRequest::from(object_ref(&object))))
         .take_until(stop.cancelled_owned());

@@ -2,6 +2,8 @@
 //!
 //! The same value becomes the condition's message, the event, the metric's label, the status and what `c5c3 why` prints.
 
+use std::fmt::Write as _;
+
 use c5c3_api::blocks::WaitStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -79,13 +81,13 @@ impl Wait {
         let verb = if self.failed { "stuck on" } else { "waiting for" };
         let mut text = format!("{verb} {}: {}", self.object.seen_from(namespace), self.condition);
         if let Some(now) = &self.now {
-            text.push_str(&format!(" ({now})"));
+            let _ = write!(text, " ({now})");
         }
         if let Some(because) = &self.because {
-            text.push_str(&format!("; {because}"));
+            let _ = write!(text, "; {because}");
         }
         if let Some(look_at) = &self.look_at {
-            text.push_str(&format!("; look at: {look_at}"));
+            let _ = write!(text, "; look at: {look_at}");
         }
         text
     }

@@ -81,10 +81,7 @@ impl Watches {
         for reference in &references {
             state.interested.entry(reference.clone()).or_default().insert(object.clone());
             let scope = Scope::of(reference);
-            if !state.running.contains_key(&scope) {
-                let watch = self.start(&scope);
-                state.running.insert(scope, watch);
-            }
+            state.running.entry(scope).or_insert_with_key(|scope| self.start(scope));
         }
         if !references.is_empty() {
             state.referring.insert(object.clone(), references);

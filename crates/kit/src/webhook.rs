@@ -145,7 +145,7 @@ fn answer(
 }
 
 /// How often the certificate's files are looked at for a renewal.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(60);
+const CERTIFICATE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Serves over TLS until `stop`, with `tls.crt` and `tls.key` from `certificates`, as a mounted Secret has them. A
 /// renewed certificate is taken up without a restart.
@@ -171,7 +171,7 @@ pub async fn serve(
                 match reloading.reload_from_pem_file(&certificate, &key).await {
                     Ok(()) => loaded = now,
                     Err(error) => {
-                        tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again")
+                        tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again");
                     }
                 }
             }

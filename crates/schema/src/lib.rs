@@ -34,6 +34,8 @@
 //!   refuses every object rather than none. So does an `exists` in which an item fails before another would do.
 //! - The metadata of embedded resources is not checked, as that of the root is not: both are the caller's.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod cel;
 mod compile;
 mod default;

@@ -1,6 +1,8 @@
 //! The operator of `c5c3.io`. It looks after SecretAggregates; ControlPlane and CredentialRotation are accepted by the
 //! API and not yet acted on.
 
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 mod secret_aggregate;
 
 use c5c3_kit::Operator;

@@ -73,7 +73,7 @@ impl Controller for SecretAggregates {
                 Ok(secret) => match taken(reference, source, secret.data.unwrap_or_default()) {
                     Ok(keys) => data.extend(keys),
                     Err(waits) => {
-                        available.waits.extend(waits.into_iter().map(|wait| named(wait, source).called("KeyMissing")))
+                        available.waits.extend(waits.into_iter().map(|wait| named(wait, source).called("KeyMissing")));
                     }
                 },
             }
@@ -123,7 +123,7 @@ fn taken(reference: &Ref, source: &SecretSource, mut data: Data) -> Result<Data,
         match data.remove(key.source().as_str()) {
             Some(value) => drop(keys.insert(key.target().to_string(), value)),
             None => {
-                missing.push(Wait::on(reference).condition(format!("has the key {}", key.source())).now("it has not"))
+                missing.push(Wait::on(reference).condition(format!("has the key {}", key.source())).now("it has not"));
             }
         }
     }

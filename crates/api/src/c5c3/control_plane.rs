@@ -375,11 +375,11 @@ pub fn rotation_schedule(interval: &Duration) -> Option<CronSchedule> {
     let seconds = interval.get().as_secs();
     let hours = seconds / 3600;
     let text = match hours {
-        _ if hours == 0 || seconds % 3600 != 0 => return None,
+        _ if hours == 0 || !seconds.is_multiple_of(3600) => return None,
         24 => "0 0 * * *".to_owned(),
         168 => "0 0 * * 0".to_owned(),
         1..24 => format!("0 */{hours} * * *"),
-        _ if hours % 24 == 0 && hours / 24 <= 28 => format!("0 0 */{} * *", hours / 24),
+        _ if hours.is_multiple_of(24) && hours / 24 <= 28 => format!("0 0 */{} * *", hours / 24),
         _ => return None,
     };
     CronSchedule::new(text).ok()

@@ -225,12 +225,13 @@ impl FakeApi {
         let state = (missed.into_iter(), receiver, self.drop_watches.subscribe(), target, query);
         let events = stream::unfold(state, move |(mut missed, mut receiver, mut dropped, target, query)| async move {
             loop {
-                let change = match missed.next() {
-                    Some(change) => change,
-                    None => tokio::select! {
+                let change = if let Some(change) = missed.next() {
+                    change
+                } else {
+                    tokio::select! {
                         change = receiver.recv() => change.ok()?,
                         _ = dropped.recv() => return None,
-                    },
+                    }
                 };
                 if target.covers(&change.key) && selects(&query, &change.object) && version(&change.object) > since {
                     let line = format!("{}\n", json!({"type": change.what, "object": change.object}));

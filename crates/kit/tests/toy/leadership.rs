@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, press};
 
-fn election(identity: &str) -> Option<Election> {
-    Some(Election {
+fn election(identity: &str) -> Election {
+    Election {
         lease_duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(200),
         retry_period: Duration::from_millis(20),
         ..Election::new("orchard", "press-operator", identity)
-    })
+    }
 }
 
 fn lease() -> Value {
@@ -30,9 +30,9 @@ fn holder(api: &FakeApi) -> String {
 #[tokio::test]
 async fn only_the_holder_of_the_lease_works() {
     let api = FakeApi::default();
-    let first = Bench::on(api.clone(), election("first"));
+    let first = Bench::on(api.clone(), Some(election("first")));
     api.wait_until("first leads", |api| holder(api) == "first").await;
-    let second = Bench::on(api.clone(), election("second"));
+    let second = Bench::on(api.clone(), Some(election("second")));
     api.put(&press(3));
     first.until_reason("WaitingForSecret").await;
     assert_eq!(holder(&api), "first");
@@ -43,9 +43,9 @@ async fn only_the_holder_of_the_lease_works() {
 #[tokio::test]
 async fn a_clean_stop_hands_the_lease_over_at_once() {
     let api = FakeApi::default();
-    let mut first = Bench::on(api.clone(), election("first"));
+    let mut first = Bench::on(api.clone(), Some(election("first")));
     api.wait_until("first leads", |api| holder(api) == "first").await;
-    let second = Bench::on(api.clone(), election("second"));
+    let second = Bench::on(api.clone(), Some(election("second")));
     first.stop.cancel();
     (&mut first.task).await.unwrap();
     let began = std::time::Instant::now();
@@ -59,7 +59,7 @@ async fn a_clean_stop_hands_the_lease_over_at_once() {
 #[tokio::test]
 async fn a_lost_lease_stops_the_work_until_it_is_won_back() {
     let api = FakeApi::default();
-    let first = Bench::on(api.clone(), election("first"));
+    let first = Bench::on(api.clone(), Some(election("first")));
     api.wait_until("first leads", |api| holder(api) == "first").await;
     // Another takes the lease by force, as after a long pause of the first.
     let mut taken = api.get(&lease()).unwrap();
@@ -79,7 +79,7 @@ async fn a_lost_lease_stops_the_work_until_it_is_won_back() {
 #[tokio::test]
 async fn a_holder_that_cannot_renew_stops_before_another_may_start() {
     let api = FakeApi::default();
-    let first = Bench::on(api.clone(), election("first"));
+    let first = Bench::on(api.clone(), Some(election("first")));
     api.wait_until("first leads", |api| holder(api) == "first").await;
     api.fail(Fault { method: "GET", path: "leases/press-operator", code: 500, times: 15 });
     let began = std::time::Instant::now();

@@ -1,0 +1,51 @@
+//! The generated files are those that this version generates: `make crds` writes them anew.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+fn generate(command: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let status =
+        Command::new(env!("CARGO_BIN_EXE_c5c3")).args([command, "--output"]).arg(folder.path()).status().unwrap();
+    assert!(status.success());
+    folder
+}
+
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    std::fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}; run `make crds`", folder.display()))
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap()))
+        .collect()
+}
+
+fn assert_fresh(command: &str, committed: &str) {
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(committed);
+    let (fresh, committed) = (files(generate(command).path()), files(&committed));
+    assert_eq!(fresh.keys().collect::<Vec<_>>(), committed.keys().collect::<Vec<_>>(), "run `make crds`");
+    for (name, text) in &fresh {
+        assert!(committed[name] == *text, "{name} is stale: run `make crds`");
+    }
+}
+
+#[test]
+fn the_crds_in_deploy_are_fresh() {
+    assert_fresh("crds", "deploy/crds");
+}
+
+#[test]
+fn the_api_reference_is_fresh() {
+    assert_fresh("reference", "docs/api");
+}
+
+#[test]
+fn generating_again_changes_nothing_and_removes_what_is_gone() {
+    let folder = generate("crds");
+    let before = files(folder.path());
+    std::fs::write(folder.path().join("c5c3.io_forgotten.yaml"), "kind: Gone\n").unwrap();
+    let status =
+        Command::new(env!("CARGO_BIN_EXE_c5c3")).args(["crds", "--output"]).arg(folder.path()).status().unwrap();
+    assert!(status.success());
+    assert_eq!(files(folder.path()), before);
+}
