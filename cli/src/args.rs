@@ -103,7 +103,7 @@ pub(crate) struct OperatorArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) webhook_certificates: Option<PathBuf>,
     /// Let SecretAggregates read and write Secrets in other namespaces than their own
-    #[arg(long)]
+    #[arg(long, conflicts_with = "namespace")]
     pub(crate) allow_cross_namespace: bool,
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]

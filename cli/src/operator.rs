@@ -59,11 +59,14 @@ async fn serve(args: OperatorArgs) -> Done {
     let signals = stop.clone();
     tokio::spawn(async move {
         stop_asked().await;
-        tracing::info!("stopping: what is under way is finished first");
+        tracing::info!("stopping: what is under way is finished first; a second signal stops at once");
         signals.cancel();
+        stop_asked().await;
+        std::process::exit(130);
     });
 
-    let identity = format!("{}_{:08x}", hostname(), std::process::id());
+    // In a container every process has the same id, and on a host network every pod the same host name.
+    let identity = format!("{}_{:016x}", hostname(), rand::random::<u64>());
     let work = operators.iter().map(|operator| {
         let election = (!args.no_leader_election)
             .then(|| Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity));
@@ -84,7 +87,9 @@ type Server = tokio::task::JoinHandle<std::io::Result<()>>;
 /// Returns what is wrong if a server ends before it should.
 async fn broken(server: Server, what: &str, address: std::net::SocketAddr) -> String {
     match server.await {
-        Ok(Err(error)) => format!("cannot serve {what} on {address}: {error}; choose another address"),
+        Ok(Err(error)) => {
+            format!("cannot serve {what} on {address}: {error}; choose a free address, and check the files it needs")
+        }
         // It was stopped cleanly, and so will be the rest.
         _ => std::future::pending().await,
     }

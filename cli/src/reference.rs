@@ -88,21 +88,16 @@ fn rows(text: &mut String, schema: &Value, path: &str) {
 
 /// The rows of what is inside a field. Kubernetes' own types are described by Kubernetes.
 fn below(text: &mut String, field: &Value, path: &str) {
-    const FOREIGN: &[&str] = &["affinity", "tolerations", "topologySpreadConstraints"];
-    if FOREIGN.iter().any(|name| path.ends_with(name)) {
+    if c5c3_api::FOREIGN.iter().any(|name| path.ends_with(name)) {
         return;
     }
     if field["items"].is_object() {
-        return below_items(text, &field["items"], &format!("{path}[]"));
+        return rows(text, &field["items"], &format!("{path}[]"));
     }
     if field["additionalProperties"].is_object() {
-        return below_items(text, &field["additionalProperties"], &format!("{path}.*"));
+        return rows(text, &field["additionalProperties"], &format!("{path}.*"));
     }
     rows(text, field, path);
-}
-
-fn below_items(text: &mut String, items: &Value, path: &str) {
-    rows(text, items, path);
 }
 
 fn type_of(field: &Value) -> String {

@@ -16,18 +16,16 @@ use crate::args::ValidateArgs;
 use crate::{Done, print};
 
 pub(crate) fn run(args: &ValidateArgs) -> Done {
-    let old = match &args.old {
-        Some(file) => read(file)?.into_iter().map(|(_, document)| document.value).collect(),
-        None => Vec::new(),
-    };
+    let mut old = Vec::new();
+    for read in args.old.iter().flat_map(|file| read(file)) {
+        old.extend(read?.1.into_iter().map(|document| document.value));
+    }
     let (mut lines, mut checked) = (Vec::new(), 0);
-    for file in &args.files {
-        match read(file) {
-            Ok(documents) => {
-                for (name, document) in documents {
-                    checked += 1;
-                    lines.extend(check(&name, &document, &old, args.ignore_foreign));
-                }
+    for read in args.files.iter().flat_map(|file| read(file)) {
+        match read {
+            Ok((name, documents)) => {
+                checked += documents.len();
+                lines.extend(documents.iter().flat_map(|document| check(&name, document, &old, args.ignore_foreign)));
             }
             Err(line) => lines.push(line),
         }
@@ -43,15 +41,15 @@ pub(crate) fn run(args: &ValidateArgs) -> Done {
     Ok(ExitCode::FAILURE)
 }
 
-/// The documents of a file, or of all files of a folder, each with the name of its file. `Err` is the line to print.
-fn read(path: &Path) -> Result<Vec<(String, Document)>, String> {
-    let mut documents = Vec::new();
-    for source in Source::find(path)? {
-        for document in document::parse(&source)? {
-            documents.push((source.name.clone(), document));
-        }
+/// The documents of a file, or of each file of a folder, with its name; `Err` is the line to print in their place.
+fn read(path: &Path) -> Vec<Result<(String, Vec<Document>), String>> {
+    match Source::find(path) {
+        Ok(sources) => sources
+            .into_iter()
+            .map(|source| source.and_then(|source| document::parse(&source).map(|documents| (source.name, documents))))
+            .collect(),
+        Err(line) => vec![Err(line)],
     }
-    Ok(documents)
 }
 
 /// The lines of one object.

@@ -13,21 +13,21 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The file, the files below the folder, or standard input.
-    pub(super) fn find(path: &Path) -> Result<Vec<Self>, String> {
+    /// The file, the files below the folder, or standard input. One that cannot be read hides no other.
+    pub(super) fn find(path: &Path) -> Result<Vec<Result<Self, String>>, String> {
         if path == Path::new("-") {
-            return Ok(vec![Self::read("-".into(), std::io::stdin())?]);
+            return Ok(vec![Self::read("-".into(), std::io::stdin())]);
         }
         let name = path.display().to_string();
         let meta = std::fs::metadata(path).map_err(|error| format!("{name}: cannot be read: {error}"))?;
         if !meta.is_dir() {
-            return Ok(vec![Self::open(path)?]);
+            return Ok(vec![Self::open(path)]);
         }
         let files = below(path)?;
         if files.is_empty() {
             return Err(format!("{name}: has no .yaml, .yml or .json file; name a file or another folder"));
         }
-        files.iter().map(|file| Self::open(file)).collect()
+        Ok(files.iter().map(|file| Self::open(file)).collect())
     }
 
     fn open(path: &Path) -> Result<Self, String> {

@@ -89,18 +89,18 @@ impl Kind {
     /// webhook and the operators all call it.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Problems {
         let mut problems = self.schema().check(object, old);
+        let (mut normal, mut normal_old) = (object.clone(), old.cloned());
+        let differing = self.normalize(&mut normal);
+        // A rule may have said so already, in better words.
+        let said = |path: &str| problems.iter().any(|problem| path.starts_with(&problem.path));
+        let unsaid: Vec<Problem> = differing.into_iter().filter(|differing| !said(&differing.path)).collect();
+        problems.extend(unsaid);
+        normal_old.as_mut().map(|old| self.normalize(old));
         if !problems.is_empty() {
             return problems;
         }
-        let mut normal = object.clone();
-        problems.extend(self.normalize(&mut normal));
-        if !problems.is_empty() {
-            return problems;
-        }
-        if normal != *object {
+        if normal != *object || normal_old.as_ref() != old {
             // A rule sees the canonical fields only, so it has not seen those that were spelled differently.
-            let mut normal_old = old.cloned();
-            normal_old.as_mut().map(|old| self.normalize(old));
             problems.extend(self.schema().check(&normal, normal_old.as_ref()));
         }
         if problems.is_empty() {
@@ -120,10 +120,14 @@ impl Kind {
 }
 
 fn rules<K: DeserializeOwned + Rules>(object: Value) -> Problems {
-    match serde_json::from_value::<K>(object) {
+    match serde_path_to_error::deserialize::<_, K>(object) {
         Ok(object) => object.problems().into(),
         // The schema let something through that the type refuses, such as a cron expression that never fires.
-        Err(error) => vec![problem("spec", error.to_string(), "")].into(),
+        Err(error) => {
+            let said = error.inner().to_string();
+            let (what, fix) = said.split_once("; ").unwrap_or((&said, ""));
+            vec![problem(error.path().to_string(), what, fix)].into()
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::alias::{self, Alias};
 
 /// Fields whose schema comes from Kubernetes itself, with descriptions longer than the rest of a CRD.
-const FOREIGN: &[&str] = &["affinity", "tolerations", "topologySpreadConstraints"];
+pub const FOREIGN: &[&str] = &["affinity", "tolerations", "topologySpreadConstraints"];
 
 /// Finishes a derived CRD: aliases in, artefacts of the derivation out.
 pub(crate) fn finish(crd: &CustomResourceDefinition, aliases: &[Alias]) -> CustomResourceDefinition {

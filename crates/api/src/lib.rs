@@ -22,6 +22,7 @@ pub mod ovs;
 pub use alias::Alias;
 pub use c5c3_schema::{Problem, ProblemKind, Problems};
 pub use catalog::{Kind, Rules, all, find, problem};
+pub use crd::FOREIGN;
 
 fn kinds() -> Vec<Kind> {
     vec![

@@ -8,11 +8,14 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, 
 use kube::core::ObjectMeta;
 
 use crate::error::Error;
-use crate::object::{Ref, condition, is_not_found};
+use crate::object::{Ref, condition, is_not_found, is_unknown_kind};
 use crate::ownership::{BASE, Owner, label};
 use crate::plan::{Child, Plan, Step};
 use crate::readiness;
 use crate::wait::Wait;
+
+/// How often an object that is in the way is looked at.
+const FOREIGN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How a step stands.
 #[derive(Clone, Debug)]
@@ -37,6 +40,10 @@ pub struct Applied {
 }
 
 impl Applied {
+    fn look_again_after(&mut self, delay: Duration) {
+        self.again_after = Some(self.again_after.map_or(delay, |after| after.min(delay)));
+    }
+
     /// Whether every step is done.
     pub fn is_done(&self) -> bool {
         self.outcomes.iter().all(|outcome| outcome.waits.is_empty() && outcome.blocked_by.is_none())
@@ -89,6 +96,8 @@ impl Executor<'_> {
     async fn child(&self, child: &Child, applied: &mut Applied) -> Result<Option<Wait>, Error> {
         let reference = child.reference();
         if let Some(wait) = self.foreign(&reference).await? {
+            // It is not ours, so no watch of ours tells when it goes.
+            applied.look_again_after(FOREIGN_INTERVAL);
             return Ok(Some(wait));
         }
         let mut object = child.object.clone();
@@ -105,16 +114,24 @@ impl Executor<'_> {
         }
     }
 
-    /// The wait for someone to make way, if an object of that name is there and is not ours. We never adopt one.
+    /// The wait for someone to make way, if an object of that name is there and is not ours: we never adopt one. Or the wait
+    /// for the kind to be installed.
     async fn foreign(&self, reference: &Ref) -> Result<Option<Wait>, Error> {
         if self.existing.iter().any(|(ours, _)| ours == reference) {
             return Ok(None);
         }
         // The watches do not know it as ours: it is not there, or not ours, or so new that they have not heard.
-        let found =
-            reference.api(self.client.clone()).get_metadata_opt(&reference.name).await.map_err(|source| {
-                Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }
-            })?;
+        let found = match reference.api(self.client.clone()).get_metadata(&reference.name).await {
+            Ok(found) => Some(found),
+            Err(error) if is_unknown_kind(&error) => {
+                let now = format!("the cluster has no {}", reference.resource.plural);
+                return Ok(Some(Wait::on(reference).condition("can be made").now(now).called("KindNotInstalled")));
+            }
+            Err(error) if is_not_found(&error) => None,
+            Err(source) => {
+                return Err(Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) });
+            }
+        };
         Ok(found.filter(|found| !self.owner.owns(&found.metadata)).map(|found| {
             let manager = label(&found.metadata, crate::ownership::MANAGED_BY).map_or("someone else", String::as_str);
             Wait::on(reference)
@@ -141,8 +158,7 @@ impl Executor<'_> {
             .unwrap_or(self.now);
         let age = Duration::try_from(self.now.duration_since(failed_at)).unwrap_or_default();
         if age < delay {
-            let left = delay.saturating_sub(age);
-            applied.again_after = Some(applied.again_after.map_or(left, |after| after.min(left)));
+            applied.look_again_after(delay.saturating_sub(age));
             return Ok(wait);
         }
         self.delete(reference, &live.metadata).await?;

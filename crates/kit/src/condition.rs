@@ -5,6 +5,8 @@ use c5c3_api::blocks::{Condition, ConditionStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::wait::shortened;
+
 /// What a controller says about one aspect of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -41,7 +43,7 @@ impl Said {
             r#type: self.condition.clone(),
             status: self.status,
             reason: Some(self.reason.clone()),
-            message: Some(shorten(&self.message)),
+            message: Some(shortened(self.message.clone(), LONGEST)),
             last_transition_time: unchanged.and_then(|before| before.last_transition_time.clone()).or(Some(Time(now))),
             observed_generation: generation,
         }
@@ -50,14 +52,6 @@ impl Said {
 
 /// The longest message that the schema of a condition takes.
 const LONGEST: usize = 32_000;
-
-fn shorten(message: &str) -> String {
-    if message.len() <= LONGEST {
-        return message.to_owned();
-    }
-    let end = (0..=LONGEST).rev().find(|&index| message.is_char_boundary(index)).unwrap_or_default();
-    format!("{} …", &message[..end])
-}
 
 /// The condition of that type.
 pub fn find<'a>(conditions: &'a [Condition], condition_type: &str) -> Option<&'a Condition> {

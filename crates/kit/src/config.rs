@@ -49,7 +49,7 @@ impl ConfigFiles {
 
     /// The name of the Secret: what a pod mounts.
     pub fn name(&self) -> String {
-        format!("{}-{}", self.base, self.hash())
+        hash::named(&self.base, &self.hash())
     }
 
     /// The Secret, as a child of which older generations are kept.
@@ -60,7 +60,7 @@ impl ConfigFiles {
             metadata: ObjectMeta {
                 name: Some(self.name()),
                 namespace: Some(self.namespace.clone()),
-                labels: Some([(BASE.to_owned(), self.base.clone())].into()),
+                labels: Some([(BASE.to_owned(), hash::fitting(&self.base))].into()),
                 ..ObjectMeta::default()
             },
             data: Some(data.collect()),

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use c5c3_api::{Problems, problem};
 use kube::Resource;
-use kube::core::ApiResource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::inputs::Inputs;
-use crate::object::Ref;
+use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
 use crate::wait::Wait;
 
@@ -24,21 +23,6 @@ pub enum Verdict<V> {
     Wait(Vec<Wait>),
     /// The spec is wrong and waits for a change. Children stay as they are: the last good configuration keeps running.
     Invalid(Problems),
-}
-
-/// What must go before an object may go.
-#[derive(Clone, Debug)]
-pub struct Cleanup {
-    /// Objects that are deleted and waited for, beside every child in another namespace.
-    pub delete: Vec<Ref>,
-    /// How long is waited before the object is let go all the same, and what is left is named in an event.
-    pub patience: Duration,
-}
-
-impl Default for Cleanup {
-    fn default() -> Self {
-        Self { delete: Vec::new(), patience: Duration::from_mins(10) }
-    }
 }
 
 /// A controller for one kind.
@@ -54,11 +38,14 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// The conditions that the controller writes, in the order of its steps. `Ready` is added to them.
     const CONDITIONS: &'static [&'static str];
 
-    /// Held on each object while it has children that garbage collection does not reach.
+    /// Held on each object while it has children that garbage collection does not reach: those in other namespaces.
     const FINALIZER: Option<&'static str> = None;
 
+    /// How long a deletion waits for such children before it lets go all the same and names what is left.
+    const PATIENCE: Duration = Duration::from_mins(10);
+
     /// The kinds of all children, watched by label.
-    fn children(&self) -> Vec<ApiResource>;
+    fn children(&self) -> Vec<KindRef>;
 
     /// What the object refers to. It is asked again with what was found until it names nothing new, so that a
     /// reference may come out of another object.
@@ -70,11 +57,6 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// Pure: the complete set of children, in order.
     fn plan(&self, valid: &Self::Valid, inputs: &Inputs<Self::Kind>) -> Plan;
 
-    /// Pure: what must go before the object may go. Asked only with a [`Self::FINALIZER`].
-    fn cleanup(&self, _inputs: &Inputs<Self::Kind>) -> Cleanup {
-        Cleanup::default()
-    }
-
     /// From what the API holds to the type: the rules that the command line and the webhook apply too.
     fn parse(&self, object: &Value) -> Result<Self::Kind, Problems> {
         parse(object)
@@ -82,14 +64,27 @@ pub trait Controller: Send + Sync + Sized + 'static {
 }
 
 /// Checks an object against everything that is known of its kind, and reads it.
+///
+/// Fields that this version does not know are left out, not refused: a newer CRD may have added them, and its API server
+/// fills their defaults into every object. The status is ours and no reason to call a spec wrong.
 pub fn parse<K: Resource<DynamicType = ()> + DeserializeOwned>(object: &Value) -> Result<K, Problems> {
     let mut object = object.clone();
+    let status = object.as_object_mut().and_then(|object| object.remove("status"));
     if let Some(kind) = c5c3_api::find(&K::api_version(&()), &K::kind(&())) {
+        kind.schema().prune(&mut object);
         let problems = kind.check(&object, None);
         if !problems.is_empty() {
             return Err(problems);
         }
         kind.normalize(&mut object);
+    }
+    let with_status = status.map(|status| {
+        let mut object = object.clone();
+        object["status"] = status;
+        object
+    });
+    if let Some(parsed) = with_status.and_then(|object| serde_json::from_value(object).ok()) {
+        return Ok(parsed);
     }
     serde_json::from_value(object).map_err(|error| vec![problem("", error.to_string(), "")].into())
 }

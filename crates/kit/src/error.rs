@@ -1,12 +1,14 @@
 //! What can fail in a reconcile. A variant's name is the reason of the event and the label of the metric.
 
-use crate::object::Ref;
+use std::time::Duration;
+
+use crate::object::{Ref, said};
 
 /// A failure that is retried with back-off. What waits for something else is a [`crate::Wait`], not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The API did not give an object.
-    #[error("cannot read {object}: {source}")]
+    #[error("cannot read {object}: {}", said(source))]
     ReadFailed {
         /// What was read.
         object: Box<Ref>,
@@ -14,7 +16,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The API did not take a child.
-    #[error("cannot apply {object}: {source}")]
+    #[error("cannot apply {object}: {}", said(source))]
     ApplyFailed {
         /// What was applied.
         object: Box<Ref>,
@@ -22,7 +24,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The API did not delete a child that is no longer wanted.
-    #[error("cannot delete {object}: {source}")]
+    #[error("cannot delete {object}: {}", said(source))]
     DeleteFailed {
         /// What was deleted.
         object: Box<Ref>,
@@ -30,7 +32,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The API did not take the status.
-    #[error("cannot write the status of {object}: {source}")]
+    #[error("cannot write the status of {object}: {}", said(source))]
     ReportFailed {
         /// Whose status.
         object: Box<Ref>,
@@ -38,7 +40,7 @@ pub enum Error {
         source: Box<kube::Error>,
     },
     /// The API did not take a change of the finalizer.
-    #[error("cannot change the finalizers of {object}: {source}")]
+    #[error("cannot change the finalizers of {object}: {}", said(source))]
     FinalizerFailed {
         /// Whose finalizer.
         object: Box<Ref>,
@@ -53,6 +55,17 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// An operator panicked over one object, which is a bug in the operator. Others go on.
+    #[error("{controller} panicked: {what}")]
+    Panicked {
+        /// Which controller.
+        controller: &'static str,
+        /// What it said.
+        what: String,
+    },
+    /// A reconcile did not end.
+    #[error("the reconcile did not end within {0:?}: does the API answer?")]
+    TimedOut(Duration),
 }
 
 /// A step of a reconcile, for metrics and messages.
@@ -93,6 +106,8 @@ impl Error {
             Self::ReportFailed { .. } => "ReportFailed",
             Self::FinalizerFailed { .. } => "FinalizerFailed",
             Self::BrokenPlan { .. } => "BrokenPlan",
+            Self::Panicked { .. } => "Panicked",
+            Self::TimedOut(_) => "TimedOut",
         }
     }
 
@@ -100,8 +115,10 @@ impl Error {
     pub fn stage(&self) -> Stage {
         match self {
             Self::ReadFailed { .. } => Stage::Read,
-            Self::BrokenPlan { .. } => Stage::Plan,
-            Self::ApplyFailed { .. } | Self::DeleteFailed { .. } | Self::FinalizerFailed { .. } => Stage::Apply,
+            Self::BrokenPlan { .. } | Self::Panicked { .. } => Stage::Plan,
+            Self::ApplyFailed { .. } | Self::DeleteFailed { .. } | Self::FinalizerFailed { .. } | Self::TimedOut(_) => {
+                Stage::Apply
+            }
             Self::ReportFailed { .. } => Stage::Report,
         }
     }

@@ -5,9 +5,10 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::object::Ref;
+use crate::wait::shortened;
 
-/// The longest note that the API takes, less room for the ellipsis.
-const LONGEST_NOTE: usize = 1000;
+/// The longest note that the API takes, in bytes.
+const LONGEST_NOTE: usize = 1024;
 
 /// Publishes events in the name of one operator. Repeated ones become a series: kube's recorder keeps count.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ impl Events {
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
-            note: Some(note.chars().take(LONGEST_NOTE).collect()),
+            note: Some(shortened(note.to_owned(), LONGEST_NOTE)),
             action: "Reconcile".into(),
             secondary: None,
         };

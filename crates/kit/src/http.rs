@@ -65,8 +65,7 @@ async fn text(State(metrics): State<Metrics>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.text())
 }
 
-/// Serves until `stop`. The address is bound before this returns a future that is polled, so that a port in use is told
-/// at the start.
+/// Serves until `stop`.
 pub async fn serve(address: SocketAddr, routes: Router, stop: CancellationToken) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz and /metrics");

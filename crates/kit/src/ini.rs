@@ -16,7 +16,7 @@ pub enum IniError {
     #[error("section {0:?} cannot be written; use a name without brackets, line breaks and spaces at its ends")]
     Section(String),
     /// The name of an option.
-    #[error("option {section}.{key:?} cannot be written; use letters, digits, '_', '-', '.' and ':'")]
+    #[error("option {section}.{key:?} cannot be written; use letters, digits, '_', '-' and '.'")]
     Key {
         /// In which section.
         section: String,
@@ -25,7 +25,8 @@ pub enum IniError {
     },
     /// A value. It is not quoted here: it may be a secret.
     #[error(
-        "the value of {section}.{key} cannot be written; remove line breaks, control characters and spaces at its ends"
+        "the value of {section}.{key} cannot be written; remove line breaks, control characters, spaces at its ends, \
+         and commas in the items of a list"
     )]
     Value {
         /// In which section.
@@ -45,6 +46,8 @@ enum Text {
     Secret(SecretString),
     /// An option that is given once per value (oslo's MultiStrOpt).
     Many(Vec<String>),
+    /// Something that cannot be written, such as a list with a comma in one of its items.
+    Unwritable,
 }
 
 impl OsloValue {
@@ -63,12 +66,16 @@ impl OsloValue {
             Text::Plain(text) => vec![text],
             Text::Secret(text) => vec![text.expose_secret()],
             Text::Many(texts) => texts.iter().map(String::as_str).collect(),
+            Text::Unwritable => Vec::new(),
         }
     }
 }
 
+/// The text as oslo reads it back: `$` would name another option, and one pair of quotes around it would be taken off.
 fn literal(text: &str) -> String {
-    text.replace('$', "$$")
+    let quoted = ['"', '\''].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote));
+    let text = text.replace('$', "$$");
+    if quoted { format!("\"{text}\"") } else { text }
 }
 
 impl fmt::Debug for OsloValue {
@@ -77,6 +84,7 @@ impl fmt::Debug for OsloValue {
             Text::Plain(text) => write!(f, "{text:?}"),
             Text::Secret(_) => f.write_str("<secret>"),
             Text::Many(texts) => write!(f, "{texts:?}"),
+            Text::Unwritable => f.write_str("<unwritable>"),
         }
     }
 }
@@ -115,6 +123,9 @@ impl From<Duration> for OsloValue {
 /// A list, separated by commas.
 impl<T: AsRef<str>> From<&[T]> for OsloValue {
     fn from(items: &[T]) -> Self {
+        if items.iter().any(|item| item.as_ref().contains(',')) {
+            return Self(Text::Unwritable);
+        }
         let items: Vec<String> = items.iter().map(|item| literal(item.as_ref())).collect();
         Self(Text::Plain(items.join(",")))
     }
@@ -144,11 +155,12 @@ impl Ini {
         if section.is_empty() || breaks(section) || section.contains(['[', ']']) {
             return Err(IniError::Section(section.into()));
         }
-        let known = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+        // Not ':': oslo ends the name of an option at the first of ':' and '='.
+        let known = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if key.is_empty() || !key.chars().all(known) {
             return Err(IniError::Key { section: section.into(), key: key.into() });
         }
-        if value.lines().into_iter().any(breaks) {
+        if matches!(value.0, Text::Unwritable) || value.lines().into_iter().any(breaks) {
             return Err(IniError::Value { section: section.into(), key: key.into() });
         }
         self.sections.entry(section.into()).or_default().insert(key.into(), value);
@@ -216,6 +228,8 @@ mod tests {
         }
         assert!(matches!(ini.set("a]\n[b", "k", "v"), Err(IniError::Section(_))));
         assert!(matches!(ini.set("a", "k = v\nx", "v"), Err(IniError::Key { .. })));
+        assert!(matches!(ini.set("a", "k:v", "v"), Err(IniError::Key { .. })));
+        assert!(matches!(ini.set("a", "k", ["x,y"].as_slice()), Err(IniError::Value { .. })));
         assert!(ini.render().expose_secret().is_empty());
     }
 
@@ -224,9 +238,10 @@ mod tests {
         let mut ini = Ini::new();
         ini.set("database", "password", SecretString::from("pa$$w$ord")).unwrap();
         ini.set("DEFAULT", "lock_path", OsloValue::interpolated("$state_path/lock")).unwrap();
+        ini.set("queue", "password", SecretString::from("'quoted'")).unwrap();
         assert_eq!(
             ini.render().expose_secret(),
-            "[DEFAULT]\nlock_path = $state_path/lock\n\n[database]\npassword = pa$$$$w$$ord\n"
+            "[DEFAULT]\nlock_path = $state_path/lock\n\n[database]\npassword = pa$$$$w$$ord\n\n[queue]\npassword = \"'quoted'\"\n"
         );
     }
 

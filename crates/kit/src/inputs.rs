@@ -18,8 +18,10 @@ use crate::wait::Wait;
 pub enum Found {
     /// The object.
     Object(Box<DynamicObject>),
-    /// Nothing, though the cluster knows the kind, as far as it says.
+    /// Nothing.
     Missing,
+    /// Nothing: the cluster does not know the kind.
+    UnknownKind,
 }
 
 /// The object of a reconcile, and everything that it refers to, as it was read.
@@ -64,10 +66,20 @@ impl<K: Resource> Inputs<K> {
     /// The object under a reference as its type, or the wait for it. An object that does not parse is waited for too:
     /// someone has to mend it.
     pub fn typed<T: DeserializeOwned>(&self, reference: &Ref) -> Result<T, Wait> {
-        let object = self.get(reference).ok_or_else(|| Wait::on(reference).now("not found"))?;
+        let object = self.get(reference).ok_or_else(|| self.missing(reference))?;
         let value = serde_json::to_value(object).unwrap_or_default();
         serde_json::from_value(value)
             .map_err(|error| Wait::on(reference).condition("is well formed").now(error.to_string()).failed("Malformed"))
+    }
+
+    /// The wait for an object that is not there.
+    pub fn missing(&self, reference: &Ref) -> Wait {
+        match self.found.get(reference) {
+            Some(Found::UnknownKind) => Wait::on(reference)
+                .now(format!("the cluster has no {}", reference.resource.plural))
+                .called("KindNotInstalled"),
+            _ => Wait::on(reference).now("not found"),
+        }
     }
 
     /// One key of a Secret, or the wait for it.
@@ -88,7 +100,7 @@ impl<K: Resource> fmt::Debug for Inputs<K> {
             .iter()
             .map(|(reference, found)| match found {
                 Found::Object(_) => reference.to_string(),
-                Found::Missing => format!("{reference} (missing)"),
+                Found::Missing | Found::UnknownKind => format!("{reference} (missing)"),
             })
             .collect();
         found.sort();

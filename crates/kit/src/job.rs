@@ -1,4 +1,5 @@
-//! Jobs that run once per content: a new image or command is a new Job, the same one never runs twice.
+//! Jobs that run once per content: a new image or command is a new Job, and the same one does not run again while it is
+//! in the plan. One that left the plan is deleted, and runs anew if it comes back.
 //!
 //! A Job that failed is made again after a while. There is no time to live on it: when it is deleted it would run again.
 
@@ -20,9 +21,9 @@ pub fn run_once(namespace: &str, base: &str, template: PodTemplateSpec, backoff_
     let content = serde_json::to_value(&template).unwrap_or_default();
     let job = Job {
         metadata: ObjectMeta {
-            name: Some(format!("{base}-{}", hash::of_json(&content))),
+            name: Some(hash::named(base, &hash::of_json(&content))),
             namespace: Some(namespace.to_owned()),
-            labels: Some([(BASE.to_owned(), base.to_owned())].into()),
+            labels: Some([(BASE.to_owned(), hash::fitting(base))].into()),
             ..ObjectMeta::default()
         },
         spec: Some(JobSpec { template, backoff_limit: Some(backoff_limit), ..JobSpec::default() }),

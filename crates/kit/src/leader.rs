@@ -108,12 +108,18 @@ impl Candidate {
         let changes = watcher(self.api.clone(), watcher::Config::default().fields(&name)).default_backoff();
         let mut changes = std::pin::pin!(changes);
         loop {
-            match self.try_hold().await {
-                Ok(true) => return true,
-                Ok(false) => {}
-                Err(error) => {
+            let deadline = self.election.renew_deadline;
+            let tried = tokio::select! {
+                () = stop.cancelled() => return false,
+                tried = tokio::time::timeout(deadline, self.try_hold()) => tried,
+            };
+            match tried {
+                Ok(Ok(Held::Ours)) => return true,
+                Ok(Ok(Held::Theirs | Held::Changed)) => {}
+                Ok(Err(error)) => {
                     tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again");
                 }
+                Err(_) => tracing::warn!(lease = self.election.lease, "the API does not answer; trying again"),
             }
             let period = self.election.retry_period.mul_f64(rand::random_range(1.0..=1.2));
             tokio::select! {
@@ -130,31 +136,35 @@ impl Candidate {
         let mut deadline = Instant::now() + self.election.renew_deadline;
         loop {
             tokio::time::sleep(self.election.retry_period).await;
+            // Counted from before the request: others count from when it was written, not from when we hear of it.
+            let asked = Instant::now();
             match tokio::time::timeout_at(deadline, self.try_hold()).await {
-                Ok(Ok(true)) => deadline = Instant::now() + self.election.renew_deadline,
+                Ok(Ok(Held::Ours)) => deadline = asked + self.election.renew_deadline,
+                // Someone touched the Lease between our read and our write, which is no loss yet.
+                Ok(Ok(Held::Changed)) if Instant::now() < deadline => {}
                 Ok(Err(error)) if Instant::now() < deadline => {
                     tracing::warn!(lease = self.election.lease, %error, "cannot renew the lease; trying again");
                 }
                 // Another holds it, or it could not be renewed in time.
-                Ok(Ok(false) | Err(_)) | Err(_) => return,
+                Ok(Ok(Held::Theirs | Held::Changed) | Err(_)) | Err(_) => return,
             }
         }
     }
 
-    /// Takes or renews the Lease. False: another holds it.
-    async fn try_hold(&mut self) -> Result<bool, kube::Error> {
+    /// Takes or renews the Lease.
+    async fn try_hold(&mut self) -> Result<Held, kube::Error> {
         let Some(found) = self.api.get_opt(&self.election.lease).await? else {
             let lease = Lease { spec: Some(self.spec(None)), ..self.named() };
-            return accepted(self.api.create(&PostParams::default(), &lease).await);
+            return held(self.api.create(&PostParams::default(), &lease).await);
         };
         let spec = found.spec.clone().unwrap_or_default();
         self.observe(&spec);
         let holder = spec.holder_identity.as_deref().unwrap_or_default();
         if !holder.is_empty() && holder != self.election.identity && !self.has_expired(&spec) {
-            return Ok(false);
+            return Ok(Held::Theirs);
         }
         let lease = Lease { spec: Some(self.spec(Some(&spec))), metadata: found.metadata };
-        accepted(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await)
+        held(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await)
     }
 
     fn observe(&mut self, spec: &LeaseSpec) {
@@ -206,7 +216,7 @@ impl Candidate {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
             spec.renew_time = Some(MicroTime(Timestamp::now()));
-            accepted(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await).map(|_| ())
+            held(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await).map(|_| ())
         };
         match tokio::time::timeout(self.election.retry_period, released).await {
             Ok(Ok(())) => tracing::info!(lease = self.election.lease, "lease handed back"),
@@ -216,11 +226,20 @@ impl Candidate {
     }
 }
 
-/// A conflict means that another was faster.
-fn accepted(result: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+/// Who has the Lease, after an attempt to take it.
+enum Held {
+    /// We have.
+    Ours,
+    /// Another has, and is alive.
+    Theirs,
+    /// It changed while we looked.
+    Changed,
+}
+
+fn held(result: Result<Lease, kube::Error>) -> Result<Held, kube::Error> {
     match result {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Ok(_) => Ok(Held::Ours),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Held::Changed),
         Err(error) => Err(error),
     }
 }

@@ -37,6 +37,7 @@ pub mod ownership;
 pub mod plan;
 pub mod readiness;
 pub mod reconcile;
+mod relist;
 pub mod report;
 pub mod run;
 #[cfg(feature = "testing")]
@@ -45,10 +46,10 @@ pub mod wait;
 pub mod watches;
 pub mod webhook;
 
-pub use controller::{Cleanup, Controller, Verdict};
+pub use controller::{Controller, Verdict};
 pub use error::Error;
 pub use inputs::Inputs;
-pub use object::Ref;
+pub use object::{KindRef, Ref};
 pub use operator::{Operator, Settings};
 pub use plan::{Child, Plan, Step};
 pub use wait::Wait;

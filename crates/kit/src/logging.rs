@@ -18,6 +18,11 @@ pub fn start(format: Format, filter: &str) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         format!("the log filter {filter:?} is wrong: {error}; write for example info or info,c5c3_kit=debug")
     })?;
+    // kube prints the whole body of an answer that it cannot parse, and that may be a Secret.
+    let filter = match "kube_client::client=error".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

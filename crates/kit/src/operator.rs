@@ -3,6 +3,7 @@
 use std::pin::Pin;
 
 use kube::{Client, Resource};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
@@ -48,7 +49,10 @@ impl Operator {
     }
 
     /// Adds a controller; `make` is called each time it starts, which is once per leadership.
-    pub fn controller<C: Controller>(mut self, make: impl Fn() -> C + Send + Sync + 'static) -> Self {
+    pub fn controller<C: Controller>(mut self, make: impl Fn() -> C + Send + Sync + 'static) -> Self
+    where
+        <C::Kind as Resource>::Scope: 'static,
+    {
         self.kinds.push((C::Kind::api_version(&()).into_owned(), C::Kind::kind(&()).into_owned()));
         self.controllers.push(Box::new(move |start: Start| {
             let controller = make();
@@ -89,9 +93,18 @@ impl Operator {
                 stop,
                 readiness: readiness.clone(),
             };
-            let running: Vec<Running> = self.controllers.iter().map(|controller| controller(start.clone())).collect();
+            // Each in a task of its own, so that a controller that computes does not keep the lease from being renewed. The
+            // set aborts them when it is dropped, as it is when the lease is lost.
+            let mut running: JoinSet<()> =
+                self.controllers.iter().map(|controller| controller(start.clone())).collect();
             async move {
-                futures::future::join_all(running).await;
+                while let Some(ended) = running.join_next().await {
+                    if let Err(error) = ended
+                        && error.is_panic()
+                    {
+                        tracing::error!(%error, "a controller ended; the others go on");
+                    }
+                }
             }
         };
         match settings.election.clone() {

@@ -53,9 +53,15 @@ impl Owner {
         self.reference.namespace.is_none() || self.reference.namespace == child.namespace
     }
 
-    /// Whether the child belongs to this owner.
+    /// Whether the child belongs to this owner. Labels alone do not prove it where an owner reference could stand: other
+    /// operators copy labels from the objects that we make to those that they make of them.
     pub fn owns(&self, child: &ObjectMeta) -> bool {
-        label(child, OWNER_UID) == Some(&self.uid) && label(child, MANAGED_BY).is_some_and(|by| by == self.manager)
+        let labelled =
+            label(child, OWNER_UID) == Some(&self.uid) && label(child, MANAGED_BY).is_some_and(|by| by == self.manager);
+        let controlled = || {
+            child.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == self.uid)
+        };
+        labelled && (!self.collects(child) || controlled())
     }
 
     fn path(&self) -> String {
@@ -106,6 +112,14 @@ mod tests {
         assert_eq!(owner_of(&far.metadata, &owner().reference.resource), Some(owner().reference));
         assert_eq!(owner_of(&far.metadata, &ApiResource::erase::<Secret>(&())), None);
         assert!(owner().owns(&near.metadata) && owner().owns(&far.metadata));
+    }
+
+    #[test]
+    fn an_object_that_only_carries_copies_of_our_labels_is_not_ours() {
+        let mut copy = child("orchard");
+        owner().mark(&mut copy);
+        copy.metadata.owner_references = None;
+        assert!(!owner().owns(&copy.metadata));
     }
 
     #[test]

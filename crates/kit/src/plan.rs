@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::Resource;
 use kube::api::DynamicObject;
-use kube::core::{ApiResource, ObjectMeta};
+use kube::core::{ApiResource, TypeMeta};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -134,15 +134,12 @@ pub struct Child {
 impl Child {
     /// A child from a typed object. Its status is left out: that belongs to someone else.
     pub fn new<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
-        let mut value = serde_json::to_value(object).unwrap_or_default();
+        let mut value = serde_json::to_value(object).expect("a Kubernetes object is JSON");
         if let Some(fields) = value.as_object_mut() {
             fields.remove("status");
-            fields.insert("apiVersion".into(), K::api_version(&()).into());
-            fields.insert("kind".into(), K::kind(&()).into());
         }
-        let mut object: DynamicObject = serde_json::from_value(value).unwrap_or_else(|_| unnamed());
-        object.types =
-            Some(kube::core::TypeMeta { api_version: K::api_version(&()).into(), kind: K::kind(&()).into() });
+        let mut object: DynamicObject = serde_json::from_value(value).expect("a Kubernetes object has metadata");
+        object.types = Some(TypeMeta::resource::<K>());
         Self { resource: ApiResource::erase::<K>(&()), object, keep_previous: 0, retry_after: None }
     }
 
@@ -182,8 +179,4 @@ impl std::fmt::Debug for Child {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Child").field(&self.reference().to_string()).finish()
     }
-}
-
-fn unnamed() -> DynamicObject {
-    DynamicObject { types: None, metadata: ObjectMeta::default(), data: Value::Null }
 }

@@ -116,7 +116,8 @@ fn replicas(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<W
     if let Some(now) = stale(object, status) {
         return Some(wait.now(now));
     }
-    if status.is_null() {
+    // A new DaemonSet has a status of zeros before its controller has looked at it.
+    if status.get("observedGeneration").is_none() {
         return Some(wait.now("has no status yet"));
     }
     let (wanted, updated, available) = if reference.resource.kind == "DaemonSet" {

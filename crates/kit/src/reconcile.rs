@@ -1,7 +1,6 @@
 //! One reconcile: read, validate, plan, apply, report.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -14,13 +13,13 @@ use serde_json::Value;
 
 use crate::apply::Executor;
 use crate::backoff::Backoff;
-use crate::controller::{Cleanup, Controller, Verdict};
+use crate::controller::{Controller, Verdict};
 use crate::error::{Error, Stage};
 use crate::events::Events;
 use crate::finalizer::{self, Progress};
 use crate::inputs::{Found, Inputs};
 use crate::metrics::Metrics;
-use crate::object::Ref;
+use crate::object::{Ref, is_not_found, is_unknown_kind};
 use crate::ownership::Owner;
 use crate::report::{self, Outcome};
 use crate::watches::Watches;
@@ -28,7 +27,7 @@ use crate::watches::Watches;
 /// How often a reference may lead to another before it is taken for a circle.
 const DEEPEST_REFERENCE: usize = 8;
 
-/// What is left behind is looked at again this often while an object is being deleted.
+/// How often a deletion looks whether what it waits for is gone, beside being told by watches.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The metadata of every child of one controller, kind by kind, as the watches know it.
@@ -66,6 +65,8 @@ pub struct Context<C: Controller> {
     pub manager: &'static str,
     /// The cluster.
     pub client: Client,
+    /// The one namespace that is looked at; all of them when absent.
+    pub namespace: Option<String>,
     /// The children that are there.
     pub children: Children,
     /// The watches on what objects refer to.
@@ -80,65 +81,75 @@ pub struct Context<C: Controller> {
     pub resync: Duration,
 }
 
-/// Brings the cluster to what `object` asks for, as far as it can, and says how far it got.
-pub async fn reconcile<C: Controller>(object: Arc<DynamicObject>, context: Arc<Context<C>>) -> Result<Action, Error> {
-    let reconcile = Reconcile::new(&object, &context);
-    let result = reconcile.run().await;
-    match &result {
-        Ok(_) => context.backoff.reset(&reconcile.about),
-        Err(error) => {
-            context.metrics.failed(C::NAME, error);
-            tracing::warn!(%error, reason = error.reason(), "reconcile failed; it is tried again");
-        }
+impl<C: Controller> Context<C> {
+    /// Forgets an object that is gone.
+    pub fn forget(&self, about: &Ref) {
+        self.watches.keep_only(about, &std::collections::HashSet::new());
+        self.metrics.waits(C::NAME, about, &[]);
+        self.backoff.reset(about);
     }
-    result
 }
 
-/// How long to wait after a failure. A failure that repeats is said on the object, too.
-pub async fn failed<C: Controller>(object: &DynamicObject, error: &Error, context: &Context<C>) {
-    let reconcile = Reconcile::new(object, context);
-    // If the status cannot be written either, the log and the metric have to do.
-    if !matches!(error, Error::ReportFailed { .. }) {
-        let _ = reconcile.report(&Outcome::Failed(error)).await;
+/// Brings the cluster to what an object asks for, as far as it can, and says how far it got.
+///
+/// The object is read anew: the watch that asked for this reconcile may not have heard yet of the status that the last
+/// one wrote, and comparing with an old status would lose the new one.
+pub async fn reconcile<C: Controller>(about: &Ref, context: &Context<C>) -> Result<Action, Error> {
+    let Some(object) = read(about, &context.client).await? else {
+        context.forget(about);
+        return Ok(Action::await_change());
+    };
+    Reconcile::new(&object, about, context).run().await
+}
+
+/// Says on the object that reconciling it fails again and again.
+pub async fn say_failed<C: Controller>(about: &Ref, error: &Error, context: &Context<C>) {
+    // If the object cannot be read or its status not be written, the log and the metric have to do.
+    if let Ok(Some(object)) = read(about, &context.client).await {
+        let _ = Reconcile::new(&object, about, context).report(&Outcome::Failed(error)).await;
+    }
+}
+
+async fn read(about: &Ref, client: &Client) -> Result<Option<DynamicObject>, Error> {
+    match about.api(client.clone()).get(&about.name).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(source) => Err(Error::ReadFailed { object: Box::new(about.clone()), source: Box::new(source) }),
     }
 }
 
 struct Reconcile<'a, C: Controller> {
     object: &'a DynamicObject,
+    about: &'a Ref,
     context: &'a Context<C>,
-    about: Ref,
     owner: Owner,
     now: Timestamp,
 }
 
 impl<'a, C: Controller> Reconcile<'a, C> {
-    fn new(object: &'a DynamicObject, context: &'a Context<C>) -> Self {
-        let about = Ref::of(&ApiResource::erase::<C::Kind>(&()), &object.metadata);
+    fn new(object: &'a DynamicObject, about: &'a Ref, context: &'a Context<C>) -> Self {
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let owner = Owner { reference: about.clone(), uid, manager: context.manager };
-        Self { object, context, about, owner, now: Timestamp::now() }
+        Self { object, about, context, owner, now: Timestamp::now() }
     }
 
     async fn run(&self) -> Result<Action, Error> {
+        if self.object.metadata.deletion_timestamp.is_some() {
+            return self.let_go().await;
+        }
         let value = serde_json::to_value(self.object).unwrap_or(Value::Null);
-        let parsed = self.timed(Stage::Validate, || self.context.controller.parse(&value));
-        let parsed = match parsed {
+        let parsed = match self.timed(Stage::Validate, || self.context.controller.parse(&value)) {
             Ok(parsed) => parsed,
-            // Even an object that cannot be read can be let go.
-            Err(_) if self.is_going() => return self.let_go(Cleanup::default()).await,
             Err(problems) => return self.say(&Outcome::Invalid(&problems)).await,
         };
-        let inputs = self.read(parsed).await?;
-        if self.is_going() {
-            return self.let_go(self.context.controller.cleanup(&inputs)).await;
-        }
         if let Some(finalizer) = C::FINALIZER
             && !finalizer::has(self.object, finalizer)
         {
             // The change comes back through the watch and starts the next reconcile.
-            finalizer::add(&self.context.client, self.object, &self.about, finalizer).await?;
+            finalizer::add(&self.context.client, self.object, self.about, finalizer).await?;
             return Ok(Action::await_change());
         }
+        let inputs = self.read_references(parsed).await?;
         match self.timed(Stage::Validate, || self.context.controller.validate(&inputs)) {
             Verdict::Invalid(problems) => self.say(&Outcome::Invalid(&problems)).await,
             Verdict::Wait(waits) => self.say(&Outcome::Waiting(&waits)).await,
@@ -150,12 +161,12 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let plan = self.timed(Stage::Plan, || self.context.controller.plan(valid, inputs));
         let known = self.context.controller.children();
         for step in &plan.steps {
-            let broken = |what| Error::BrokenPlan { controller: C::NAME, what };
             if !C::CONDITIONS.contains(&step.condition) {
-                return Err(broken(format!("{} is not in CONDITIONS", step.condition)));
+                return Err(broken::<C>(format!("{} is not in CONDITIONS", step.condition)));
             }
-            if let Some(child) = step.children.iter().find(|child| !known.contains(&child.resource)) {
-                return Err(broken(format!("{} is of a kind that is not in children()", child.reference())));
+            let stranger = step.children.iter().find(|child| !known.iter().any(|kind| kind.resource == child.resource));
+            if let Some(child) = stranger {
+                return Err(broken::<C>(format!("{} is of a kind that is not in children()", child.reference())));
             }
         }
         let existing = self.context.children.of(&self.owner);
@@ -163,58 +174,58 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let applied = self.executor(&existing).apply(&plan).await;
         self.context.metrics.took(C::NAME, Stage::Apply, started.elapsed());
         let applied = applied?;
-        let again = applied.again_after;
-        let action = self.say(&Outcome::Applied(&applied, &plan)).await?;
-        Ok(again.map_or(action, Action::requeue))
+        self.say(&Outcome::Applied(&applied, &plan)).await?;
+        let resync = self.resync();
+        Ok(Action::requeue(applied.again_after.map_or(resync, |after| after.min(resync))))
     }
 
     /// Fetches everything that the object refers to, and what that refers to in turn, and watches it from now on.
-    async fn read(&self, object: C::Kind) -> Result<Inputs<C::Kind>, Error> {
+    async fn read_references(&self, object: C::Kind) -> Result<Inputs<C::Kind>, Error> {
         let started = Instant::now();
         let mut inputs = Inputs::new(object, self.now);
         for _ in 0..DEEPEST_REFERENCE {
-            let new: Vec<Ref> = self
-                .context
-                .controller
-                .needs(&inputs)
-                .into_iter()
-                .filter(|reference| !inputs.has_read(reference))
-                .collect();
+            let named = self.context.controller.needs(&inputs);
+            let new: Vec<Ref> = named.into_iter().filter(|reference| !inputs.has_read(reference)).collect();
             if new.is_empty() {
-                break;
+                self.context.watches.keep_only(self.about, &inputs.references().cloned().collect());
+                self.context.metrics.took(C::NAME, Stage::Read, started.elapsed());
+                return Ok(inputs);
             }
             for reference in new {
-                let found =
-                    reference.api(self.context.client.clone()).get_opt(&reference.name).await.map_err(|source| {
-                        Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }
-                    })?;
-                inputs.insert(reference, found.map_or(Found::Missing, |found| Found::Object(Box::new(found))));
+                self.context.watches.add(self.about, &reference);
+                let found = match reference.api(self.context.client.clone()).get(&reference.name).await {
+                    Ok(found) => Found::Object(Box::new(found)),
+                    Err(error) if is_unknown_kind(&error) => Found::UnknownKind,
+                    Err(error) if is_not_found(&error) => Found::Missing,
+                    Err(source) => {
+                        return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) });
+                    }
+                };
+                inputs.insert(reference, found);
             }
         }
-        self.context.watches.set(&self.about, inputs.references().cloned().collect());
-        self.context.metrics.took(C::NAME, Stage::Read, started.elapsed());
-        Ok(inputs)
+        Err(broken::<C>(format!("needs() goes deeper than {DEEPEST_REFERENCE} references")))
     }
 
-    async fn let_go(&self, cleanup: Cleanup) -> Result<Action, Error> {
+    async fn let_go(&self) -> Result<Action, Error> {
         let Some(finalizer) = C::FINALIZER.filter(|finalizer| finalizer::has(self.object, finalizer)) else {
             return Ok(Action::await_change());
         };
-        let existing = self.context.children.of(&self.owner);
-        match finalizer::clean_up(&self.executor(&existing), self.object, &cleanup).await? {
+        let kinds = self.context.controller.children();
+        let namespace = self.context.namespace.as_deref();
+        match finalizer::clean_up(&self.executor(&[]), self.object, &kinds, namespace, C::PATIENCE).await? {
             Progress::Done => {}
             Progress::Waiting(waits, deadline) => {
                 self.say(&Outcome::Deleting(&waits)).await?;
                 return Ok(Action::requeue(deadline.min(CLEANUP_INTERVAL)));
             }
             Progress::GaveUp(left) => {
-                let left: Vec<String> = left.iter().map(ToString::to_string).collect();
                 let note = format!("left behind, and to be deleted by hand: {}", left.join(", "));
                 tracing::warn!(left = left.join(", "), "cleanup given up");
-                self.context.events.publish(&self.about, &self.owner.uid, true, "CleanupAbandoned", &note).await;
+                self.context.events.publish(self.about, &self.owner.uid, true, "CleanupAbandoned", &note).await;
             }
         }
-        finalizer::remove(&self.context.client, self.object, &self.about, finalizer).await?;
+        finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
         Ok(Action::await_change())
     }
 
@@ -226,24 +237,29 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         Ok(match outcome {
             // A wrong spec waits for a change, not for time.
             Outcome::Invalid(_) => Action::await_change(),
-            _ => Action::requeue(self.context.resync.mul_f64(rand::random_range(0.9..=1.1))),
+            _ => Action::requeue(self.resync()),
         })
     }
 
     async fn report(&self, outcome: &Outcome<'_>) -> Result<(), Error> {
-        let report = report::report(self.object, C::CONDITIONS, outcome, self.now);
-        self.context.metrics.waits(C::NAME, &self.about, &report.waits);
+        let report = report::report(self.object, self.context.manager, C::CONDITIONS, outcome, self.now);
+        self.context.metrics.waits(C::NAME, self.about, &report.waits);
         if !report.changed {
             return Ok(());
         }
-        report::write(&self.context.client, &self.about, &self.owner.uid, self.context.manager, &report).await?;
+        report::write(&self.context.client, self.about, &self.owner.uid, self.context.manager, &report).await?;
         if let Some(ready) = &report.turned {
             let stuck = report.waits.iter().any(|wait| wait.failed);
             let warning = stuck || matches!(outcome, Outcome::Invalid(_) | Outcome::Failed(_));
             tracing::info!(reason = ready.reason, message = ready.message, "Ready is now {:?}", ready.status);
-            self.context.events.publish(&self.about, &self.owner.uid, warning, &ready.reason, &ready.message).await;
+            self.context.events.publish(self.about, &self.owner.uid, warning, &ready.reason, &ready.message).await;
         }
         Ok(())
+    }
+
+    /// With jitter, so that objects that came together do not come back together.
+    fn resync(&self) -> Duration {
+        self.context.resync.mul_f64(rand::random_range(0.9..=1.1))
     }
 
     fn executor<'e>(&'e self, existing: &'e [(Ref, ObjectMeta)]) -> Executor<'e> {
@@ -256,8 +272,8 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         self.context.metrics.took(C::NAME, stage, started.elapsed());
         done
     }
+}
 
-    fn is_going(&self) -> bool {
-        self.object.metadata.deletion_timestamp.is_some()
-    }
+fn broken<C: Controller>(what: String) -> Error {
+    Error::BrokenPlan { controller: C::NAME, what }
 }

@@ -1,5 +1,7 @@
 //! Says how a reconcile went: conditions, waits, events, metrics. The status is written only when it changed.
 
+use std::collections::HashSet;
+
 use c5c3_api::Problems;
 use c5c3_api::blocks::{Condition, ConditionStatus, WaitStatus};
 use jiff::Timestamp;
@@ -43,8 +45,17 @@ pub struct Report {
     pub waits: Vec<Wait>,
 }
 
+/// The most waits that a status holds.
+const MOST_WAITS: usize = 64;
+
 /// Makes a report: pure, from the object as it was read and what came of it.
-pub fn report(object: &DynamicObject, conditions: &[&'static str], outcome: &Outcome<'_>, now: Timestamp) -> Report {
+pub fn report(
+    object: &DynamicObject,
+    manager: &str,
+    conditions: &[&'static str],
+    outcome: &Outcome<'_>,
+    now: Timestamp,
+) -> Report {
     let namespace = object.metadata.namespace.as_deref();
     let before = object.data.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
     let conditions_before: Vec<Condition> = list(&before, "conditions");
@@ -69,12 +80,19 @@ pub fn report(object: &DynamicObject, conditions: &[&'static str], outcome: &Out
             said.after(before, observed, now)
         })
         .collect();
-    let waits_now: Vec<WaitStatus> = waits.iter().map(|wait| with_since(wait, namespace, &waits_before, now)).collect();
+    let waits_now: Vec<WaitStatus> =
+        waits.iter().take(MOST_WAITS).map(|wait| with_since(wait, namespace, &waits_before, now)).collect();
 
+    let ours = owned_fields(object, manager);
     let mut status = match outcome {
         Outcome::Applied(_, plan) => plan.status.clone(),
-        // What the operator said of itself still holds: the last good configuration keeps running.
-        _ => before.iter().filter(|(field, _)| !OURS.contains(&field.as_str())).map(clone_entry).collect(),
+        // What the operator said of itself still holds: the last good configuration keeps running. What others said is
+        // theirs to keep.
+        _ => before
+            .iter()
+            .filter(|(field, _)| ours.contains(*field) && !OURS.contains(&field.as_str()))
+            .map(clone_entry)
+            .collect(),
     };
     status.insert("conditions".into(), json!(conditions_now));
     if !waits_now.is_empty() {
@@ -87,7 +105,8 @@ pub fn report(object: &DynamicObject, conditions: &[&'static str], outcome: &Out
     let ready_before = find(&conditions_before, "Ready");
     let turned = ready_before
         .is_none_or(|before| before.status != ready.status || before.reason.as_deref() != Some(ready.reason.as_str()));
-    let changed = !same(&before, &status, &said);
+    keep_known_fields(object, &mut status);
+    let changed = !same(&before, &status, &said, &ours);
     Report { status, changed, turned: turned.then_some(ready), waits }
 }
 
@@ -164,23 +183,40 @@ fn clone_entry((field, value): (&String, &Value)) -> (String, Value) {
     (field.clone(), value.clone())
 }
 
-/// Whether a status says the same; conditions of others in it are not ours to compare.
-fn same(before: &Map<String, Value>, after: &Map<String, Value>, said: &[Said]) -> bool {
-    let ours = |conditions: Option<&Value>| -> Vec<Value> {
-        let mut ours: Vec<Value> = conditions
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter(|condition| said.iter().any(|said| condition["type"] == said.condition))
-            .cloned()
-            .collect();
+/// The top-level fields of the status that this manager wrote, as the API server keeps book of it.
+fn owned_fields(object: &DynamicObject, manager: &str) -> HashSet<String> {
+    let entries = object.metadata.managed_fields.iter().flatten();
+    let ours = entries
+        .filter(|entry| entry.manager.as_deref() == Some(manager) && entry.subresource.as_deref() == Some("status"));
+    ours.filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:status")?.as_object())
+        .flat_map(|fields| fields.keys().filter_map(|field| field.strip_prefix("f:")))
+        .map(ToOwned::to_owned)
+        .collect()
+}
+
+/// Leaves out what the kind's schema does not have: an API server refuses a whole status for one undeclared field, as the
+/// kinds of other projects have no `waitingFor`.
+fn keep_known_fields(object: &DynamicObject, status: &mut Map<String, Value>) {
+    let Some(types) = &object.types else { return };
+    let Some(kind) = c5c3_api::find(&types.api_version, &types.kind) else { return };
+    let known = &kind.schema().json()["properties"]["status"]["properties"];
+    status.retain(|field, _| known.get(field).is_some());
+}
+
+/// Whether a status says the same. Fields and conditions of others in it are not ours to compare.
+fn same(before: &Map<String, Value>, after: &Map<String, Value>, said: &[Said], ours: &HashSet<String>) -> bool {
+    let conditions = |status: &Map<String, Value>| -> Vec<Value> {
+        let all = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+        let mut ours: Vec<Value> =
+            all.filter(|condition| said.iter().any(|said| condition["type"] == said.condition)).cloned().collect();
         ours.sort_by_key(|condition| condition["type"].to_string());
         ours
     };
     let rest = |status: &Map<String, Value>| -> Map<String, Value> {
-        status.iter().filter(|(field, _)| *field != "conditions").map(clone_entry).collect()
+        let is_ours = |field: &String| field != "conditions" && (ours.contains(field) || after.contains_key(field));
+        status.iter().filter(|(field, _)| is_ours(field)).map(clone_entry).collect()
     };
-    rest(before) == rest(after) && ours(before.get("conditions")) == ours(after.get("conditions"))
+    rest(before) == rest(after) && conditions(before) == conditions(after)
 }
 
 /// Writes the status by server-side apply, so that conditions of other managers stay.

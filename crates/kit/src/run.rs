@@ -1,18 +1,21 @@
 //! Runs a controller: watches, a queue without duplicates, one reconcile at a time per object.
 
-use std::collections::HashSet;
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::controller::{Action, Config, ReconcileRequest, applier};
-use kube::runtime::reflector::{self, ObjectRef, store::Writer};
+use kube::runtime::reflector::{ObjectRef, store::Writer};
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -21,9 +24,10 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Events;
 use crate::metrics::Metrics;
-use crate::object::{Ref, api};
+use crate::object::{KindRef, Ref, api};
 use crate::ownership::{MANAGED_BY, owner_of};
-use crate::reconcile::{Children, Context, failed, reconcile};
+use crate::reconcile::{Children, Context, reconcile, say_failed};
+use crate::relist::{Change, Fold};
 use crate::watches::Watches;
 
 /// How a controller runs.
@@ -65,14 +69,32 @@ struct Queue {
 }
 
 impl Queue {
+    fn insert(&self, object: &Ref) {
+        self.change(|due| {
+            due.insert(object.clone());
+        });
+    }
+
+    fn remove(&self, object: &Ref) {
+        self.change(|due| {
+            due.remove(object);
+        });
+    }
+
     fn change(&self, change: impl FnOnce(&mut HashSet<Ref>)) {
-        let mut due = self.due.lock().expect("no one panics with the lock");
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut due);
         self.metrics.queued(self.controller, due.len());
     }
 }
 
-/// Runs a controller until `stop`; what is under way then is finished. `synced` is called once all watches have caught up.
+/// How long a reconcile may take; more means that the API does not answer.
+const LONGEST_RECONCILE: Duration = Duration::from_mins(2);
+
+/// How long a stop waits for what is under way.
+const LONGEST_STOP: Duration = Duration::from_secs(25);
+
+/// Runs a controller until `stop`; what is under way then is finished. `synced` is called once its objects are known.
 pub async fn run<C: Controller>(
     controller: C,
     manager: &'static str,
@@ -81,25 +103,27 @@ pub async fn run<C: Controller>(
     metrics: Metrics,
     stop: CancellationToken,
     synced: impl FnOnce() + Send + 'static,
-) {
-    let kind = ApiResource::erase::<C::Kind>(&());
+) where
+    <C::Kind as Resource>::Scope: 'static,
+{
+    let kind = KindRef::of::<C::Kind>();
     let (triggers, references) = tokio::sync::mpsc::channel::<Ref>(1024);
     let queue = Queue { controller: C::NAME, metrics: metrics.clone(), due: Arc::default() };
 
     let mut children = Children::default();
-    let mut streams: Vec<BoxStream<'static, Ref>> = Vec::new();
-    let mut stores = Vec::new();
-    for resource in controller.children() {
-        let (store, writer) = new_store(&resource);
-        stores.push(store.clone());
-        children.insert(resource.clone(), store);
-        streams.push(watch_children(&client, &pace, manager, resource, writer, kind.clone(), C::NAME, metrics.clone()));
+    let mut streams: Vec<BoxStream<'static, Ref>> = vec![tokio_stream(references)];
+    for child in controller.children() {
+        let writer = Writer::new(child.resource.clone());
+        children.insert(child.resource.clone(), writer.as_reader());
+        let api = child.metadata_api(client.clone(), pace.namespace.as_deref());
+        streams.push(watch_children::<C>(api, manager, child.resource, writer, kind.resource.clone(), metrics.clone()));
     }
     let context = Arc::new(Context {
         watches: Watches::new(client.clone(), pace.namespace.clone(), C::NAME, metrics.clone(), triggers),
         events: Events::new(client.clone(), manager),
         backoff: Backoff::new(pace.first_retry, pace.last_retry),
         resync: pace.resync,
+        namespace: pace.namespace.clone(),
         controller,
         manager,
         client: client.clone(),
@@ -107,39 +131,37 @@ pub async fn run<C: Controller>(
         metrics,
     });
 
-    let writer = Writer::<DynamicObject>::new(kind.clone());
+    let writer = Writer::<DynamicObject>::new(kind.resource.clone());
     let store = writer.as_reader();
-    streams.push(watch_objects(&client, &pace, &kind, writer, context.clone()));
-    streams.push(tokio_stream(references));
+    let namespace = pace.namespace.as_deref().filter(|_| kind.namespaced);
+    streams.push(watch_objects(api(client, &kind.resource, namespace), &kind.resource, writer, context.clone()));
 
-    let ready_store = store.clone();
-    let ready = async move {
-        let _ = ready_store.wait_until_ready().await;
-        for store in stores {
-            let _ = store.wait_until_ready().await;
+    let (known, is_known) = (store.clone(), Arc::new(AtomicBool::new(false)));
+    let ready = {
+        let is_known = is_known.clone();
+        async move {
+            if known.wait_until_ready().await.is_ok() {
+                is_known.store(true, Ordering::SeqCst);
+                synced();
+            }
         }
-        synced();
     };
     let due = queue.clone();
     let requests = stream::select_all(streams)
-        .inspect(move |object| {
-            due.change(|due| {
-                due.insert(object.clone());
-            });
-        })
+        .inspect(move |object| due.insert(object))
         .map(|object| Ok::<_, Error>(ReconcileRequest::from(object_ref(&object))))
-        .take_until(stop.cancelled_owned());
+        .take_until(stop.clone().cancelled_owned());
 
+    let (started, finished) = (queue.clone(), queue);
     let config = Config::default().concurrency(pace.concurrency).debounce(pace.debounce);
+    let resource = kind.resource.clone();
     let work = applier(
         move |object, context: Arc<Context<C>>| {
-            let about = Ref::of(&ApiResource::erase::<C::Kind>(&()), &object.metadata);
-            queue.change(|due| {
-                due.remove(&about);
-            });
+            let about = Ref::of(&resource, &object.metadata);
+            started.remove(&about);
             let id = format!("{:08x}", rand::random::<u32>());
             let span = tracing::info_span!("reconcile", controller = C::NAME, object = %about, id);
-            one(object, context).instrument(span).boxed()
+            one(about, context).instrument(span).boxed()
         },
         |_, error: &Delayed, _| Action::requeue(error.delay),
         context,
@@ -147,8 +169,27 @@ pub async fn run<C: Controller>(
         requests,
         config,
     )
-    .for_each(|_| futures::future::ready(()));
-    futures::join!(work, ready);
+    .for_each(|done| {
+        // An object that went while it was queued is never reconciled, and would be counted as queued for ever.
+        if let Err(kube::runtime::controller::Error::ObjectNotFound(gone)) = done {
+            finished.remove(&Ref {
+                resource: kind.resource.clone(),
+                namespace: gone.namespace.clone(),
+                name: gone.name.clone(),
+            });
+        }
+        futures::future::ready(())
+    });
+    tokio::select! {
+        () = async { futures::join!(work, ready); } => {}
+        // kube's runner does not end before it has seen its objects, which it never does if their kind is not installed.
+        () = async {
+            stop.cancelled().await;
+            if is_known.load(Ordering::SeqCst) {
+                tokio::time::sleep(LONGEST_STOP).await;
+            }
+        } => {}
+    }
 }
 
 /// A failed reconcile, with the time until it is tried again.
@@ -159,25 +200,30 @@ struct Delayed {
     delay: Duration,
 }
 
-async fn one<C: Controller>(object: Arc<DynamicObject>, context: Arc<Context<C>>) -> Result<Action, Delayed> {
-    let about = Ref::of(&ApiResource::erase::<C::Kind>(&()), &object.metadata);
-    match reconcile(object.clone(), context.clone()).await {
-        Ok(action) => Ok(action),
-        Err(error) => {
-            let (delay, repeated) = context.backoff.failed(&about);
-            if repeated {
-                failed(&object, &error, &context).await;
-            }
-            Err(Delayed { error, delay })
+async fn one<C: Controller>(about: Ref, context: Arc<Context<C>>) -> Result<Action, Delayed> {
+    // One object that an operator panics over, or that an API does not answer for, must not hold up the others.
+    let work = AssertUnwindSafe(reconcile(&about, &context)).catch_unwind();
+    let error = match tokio::time::timeout(LONGEST_RECONCILE, work).await {
+        Ok(Ok(Ok(action))) => {
+            context.backoff.reset(&about);
+            return Ok(action);
         }
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(panic)) => Error::Panicked { controller: C::NAME, what: panic_text(&*panic) },
+        Err(_) => Error::TimedOut(LONGEST_RECONCILE),
+    };
+    context.metrics.failed(C::NAME, &error);
+    let (delay, repeated) = context.backoff.failed(&about);
+    tracing::warn!(%error, reason = error.reason(), ?delay, "reconcile failed; it is tried again");
+    if repeated && !matches!(error, Error::ReportFailed { .. }) {
+        say_failed(&about, &error, &context).await;
     }
+    Err(Delayed { error, delay })
 }
 
-fn new_store(
-    resource: &ApiResource,
-) -> (reflector::Store<PartialObjectMeta<DynamicObject>>, Writer<PartialObjectMeta<DynamicObject>>) {
-    let writer = Writer::new(resource.clone());
-    (writer.as_reader(), writer)
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
 }
 
 fn object_ref(object: &Ref) -> ObjectRef<DynamicObject> {
@@ -194,40 +240,41 @@ fn tokio_stream(mut receiver: tokio::sync::mpsc::Receiver<Ref>) -> BoxStream<'st
 
 /// The objects themselves. They are watched untyped: one that does not parse is reported on, and stalls nothing.
 fn watch_objects<C: Controller>(
-    client: &Client,
-    pace: &Pace,
+    api: Api<DynamicObject>,
     kind: &ApiResource,
     writer: Writer<DynamicObject>,
     context: Arc<Context<C>>,
 ) -> BoxStream<'static, Ref> {
-    let (kind, api) = (kind.clone(), api(client.clone(), kind, pace.namespace.as_deref()));
-    let mut seen = std::collections::HashMap::<Ref, u64>::new();
+    let mut fold = Fold::new(kind.clone());
+    let mut asked_before = HashMap::<Ref, u64>::new();
     watcher(api, watcher::Config::default())
         .default_backoff()
         .reflect(writer)
-        .filter_map(move |event| {
-            let trigger = match event {
-                Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
-                    let about = Ref::of(&kind, &object.metadata);
-                    let asked = what_is_asked(&object);
-                    (seen.insert(about.clone(), asked) != Some(asked)).then_some(about)
-                }
-                Ok(watcher::Event::Delete(object)) => {
-                    let about = Ref::of(&kind, &object.metadata);
-                    seen.remove(&about);
-                    context.watches.set(&about, HashSet::new());
-                    context.metrics.waits(C::NAME, &about, &[]);
-                    context.backoff.reset(&about);
-                    None
-                }
-                Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
+        .flat_map(move |event| {
+            let changes = match event {
+                Ok(event) => fold.on(event, |_| ()),
                 Err(error) => {
                     tracing::warn!(controller = C::NAME, %error, "the watch broke and is started again");
                     context.metrics.watch_broke(C::NAME);
-                    None
+                    Vec::new()
                 }
             };
-            futures::future::ready(trigger)
+            let mut triggers = Vec::new();
+            for change in changes {
+                match change {
+                    Change::Applied(about, object) => {
+                        let asked = what_is_asked(&object);
+                        if asked_before.insert(about.clone(), asked) != Some(asked) {
+                            triggers.push(about);
+                        }
+                    }
+                    Change::Gone(about, ()) => {
+                        asked_before.remove(&about);
+                        context.forget(&about);
+                    }
+                }
+            }
+            stream::iter(triggers)
         })
         .boxed()
 }
@@ -241,38 +288,33 @@ fn what_is_asked(object: &DynamicObject) -> u64 {
     hasher.finish()
 }
 
-/// The children of a kind, by label and metadata only.
-#[allow(clippy::too_many_arguments)] // Each is used once, and a struct would only rename them.
-fn watch_children(
-    client: &Client,
-    pace: &Pace,
+/// The children of a kind, by label and metadata only; told as their owners.
+fn watch_children<C: Controller>(
+    api: Api<PartialObjectMeta<DynamicObject>>,
     manager: &'static str,
     resource: ApiResource,
     writer: Writer<PartialObjectMeta<DynamicObject>>,
     owner_kind: ApiResource,
-    controller: &'static str,
     metrics: Metrics,
 ) -> BoxStream<'static, Ref> {
-    let api: Api<PartialObjectMeta<DynamicObject>> = match &pace.namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
+    let mut fold = Fold::<Option<Ref>>::new(resource.clone());
     watcher(api, watcher::Config::default().labels(&format!("{MANAGED_BY}={manager}")))
         .default_backoff()
         .reflect(writer)
-        .filter_map(move |event| {
-            let owner = match event {
-                Ok(watcher::Event::Apply(o) | watcher::Event::InitApply(o) | watcher::Event::Delete(o)) => {
-                    owner_of(&o.metadata, &owner_kind)
-                }
-                Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
+        .flat_map(move |event| {
+            let changes = match event {
+                Ok(event) => fold.on(event, |child| owner_of(&child.metadata, &owner_kind)),
                 Err(error) => {
-                    tracing::warn!(controller, kind = %resource.kind, %error, "a watch broke and is started again");
-                    metrics.watch_broke(controller);
-                    None
+                    tracing::warn!(controller = C::NAME, kind = %resource.kind, %error, "a watch broke and is started again");
+                    metrics.watch_broke(C::NAME);
+                    Vec::new()
                 }
             };
-            futures::future::ready(owner)
+            let owners = changes.into_iter().filter_map(|change| match change {
+                Change::Applied(_, child) => owner_of(&child.metadata, &owner_kind),
+                Change::Gone(_, owner) => owner,
+            });
+            stream::iter(owners.collect::<Vec<_>>())
         })
         .boxed()
 }

@@ -98,14 +98,25 @@ impl Wait {
             (Some(because), Some(now)) => Some(format!("{because} ({now})")),
             (because, now) => because.clone().or_else(|| now.clone()),
         };
+        // The bounds are those of the schema: what another operator says may be longer, and must not keep us from saying it.
         WaitStatus {
-            object: self.object.seen_from(namespace),
-            condition: self.condition.clone(),
-            because,
-            look_at: self.look_at.clone(),
+            object: shortened(self.object.seen_from(namespace), 600),
+            condition: shortened(self.condition.clone(), 316),
+            because: because.map(|text| shortened(text, 4096)),
+            look_at: self.look_at.clone().map(|text| shortened(text, 1024)),
             since: Some(since),
         }
     }
+}
+
+/// The text, cut so that it has at most `longest` bytes.
+pub(crate) fn shortened(text: String, longest: usize) -> String {
+    const MARK: &str = " …";
+    if text.len() <= longest {
+        return text;
+    }
+    let end = (0..=longest - MARK.len()).rev().find(|&index| text.is_char_boundary(index)).unwrap_or_default();
+    format!("{}{MARK}", &text[..end])
 }
 
 #[cfg(test)]

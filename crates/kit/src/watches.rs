@@ -1,34 +1,36 @@
 //! Watches on what objects refer to, kept by need.
 //!
-//! Secrets and ConfigMaps are watched one by one, by name: an operator neither holds nor may read all of them. Other
-//! kinds are watched as a whole, but only their metadata: enough to know that something changed.
+//! Secrets and ConfigMaps are watched one by one, by name, so that an operator need not hold all of them, nor be allowed
+//! to read them: RBAC can grant a watch by name. Other kinds are watched as a whole, but only their metadata, which is
+//! enough to know that something changed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use kube::Client;
-use kube::api::{Api, DynamicObject};
-use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 
 use crate::metrics::Metrics;
-use crate::object::Ref;
+use crate::object::{KindRef, Ref};
+use crate::relist::{Change, Fold};
 
 /// What one watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Scope {
     Object(Ref),
-    Kind(ApiResource),
+    Kind(KindRef),
 }
 
 impl Scope {
     fn of(reference: &Ref) -> Self {
-        let by_name =
-            reference.resource.group.is_empty() && matches!(reference.resource.kind.as_str(), "Secret" | "ConfigMap");
-        if by_name { Self::Object(reference.clone()) } else { Self::Kind(reference.resource.clone()) }
+        let by_name = matches!(reference.resource.kind.as_str(), "Secret" | "ConfigMap");
+        if by_name && reference.resource.group.is_empty() {
+            return Self::Object(reference.clone());
+        }
+        Self::Kind(KindRef { resource: reference.resource.clone(), namespaced: reference.namespace.is_some() })
     }
 }
 
@@ -63,68 +65,66 @@ impl Watches {
         Self { client, namespace, controller, metrics, triggers, state: Arc::default() }
     }
 
-    /// Watches what `object` refers to now, and no longer what it referred to before.
-    pub fn set(&self, object: &Ref, references: HashSet<Ref>) {
-        let mut state = self.state.lock().expect("no one panics with the lock");
-        let before = state.referring.remove(object).unwrap_or_default();
-        for dropped in before.difference(&references) {
-            if let Some(interested) = state.interested.get_mut(dropped) {
-                interested.remove(object);
-                if interested.is_empty() {
-                    state.interested.remove(dropped);
-                    if let Some(watch) = state.running.remove(&Scope::Object(dropped.clone())) {
-                        watch.abort();
-                    }
+    /// Watches one more thing for `object`. Asked before it is read, so that no change falls between the two.
+    pub fn add(&self, object: &Ref, reference: &Ref) {
+        let mut state = lock(&self.state);
+        state.referring.entry(object.clone()).or_default().insert(reference.clone());
+        state.interested.entry(reference.clone()).or_default().insert(object.clone());
+        state.running.entry(Scope::of(reference)).or_insert_with_key(|scope| self.start(scope));
+    }
+
+    /// Watches for `object` nothing but these from now on.
+    pub fn keep_only(&self, object: &Ref, references: &HashSet<Ref>) {
+        let mut state = lock(&self.state);
+        let Some(before) = state.referring.get_mut(object) else { return };
+        let dropped: Vec<Ref> = before.difference(references).cloned().collect();
+        before.retain(|reference| references.contains(reference));
+        if before.is_empty() {
+            state.referring.remove(object);
+        }
+        for reference in dropped {
+            let Some(interested) = state.interested.get_mut(&reference) else { continue };
+            interested.remove(object);
+            if interested.is_empty() {
+                state.interested.remove(&reference);
+                if let Some(watch) = state.running.remove(&Scope::Object(reference)) {
+                    watch.abort();
                 }
             }
-        }
-        for reference in &references {
-            state.interested.entry(reference.clone()).or_default().insert(object.clone());
-            let scope = Scope::of(reference);
-            state.running.entry(scope).or_insert_with_key(|scope| self.start(scope));
-        }
-        if !references.is_empty() {
-            state.referring.insert(object.clone(), references);
         }
     }
 
     fn start(&self, scope: &Scope) -> AbortHandle {
-        let (resource, namespace, config) = match scope {
+        let (kind, namespace, config) = match scope {
             Scope::Object(reference) => (
-                reference.resource.clone(),
+                KindRef { resource: reference.resource.clone(), namespaced: reference.namespace.is_some() },
                 reference.namespace.clone(),
                 watcher::Config::default().fields(&format!("metadata.name={}", reference.name)),
             ),
-            Scope::Kind(resource) => (resource.clone(), self.namespace.clone(), watcher::Config::default()),
+            Scope::Kind(kind) => (kind.clone(), self.namespace.clone(), watcher::Config::default()),
         };
-        let api: Api<PartialObjectMeta<DynamicObject>> = match &namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        };
+        let api = kind.metadata_api(self.client.clone(), namespace.as_deref());
         let (state, triggers, metrics) = (self.state.clone(), self.triggers.clone(), self.metrics.clone());
-        let controller = self.controller;
+        let (controller, name) = (self.controller, kind.resource.kind.clone());
         let task = tokio::spawn(async move {
+            let mut fold = Fold::<()>::new(kind.resource);
             let mut events = std::pin::pin!(watcher(api, config).default_backoff());
             while let Some(event) = events.next().await {
-                let meta = match event {
-                    Ok(watcher::Event::Apply(o) | watcher::Event::InitApply(o) | watcher::Event::Delete(o)) => {
-                        o.metadata
-                    }
-                    Ok(watcher::Event::Init | watcher::Event::InitDone) => continue,
+                let changes = match event {
+                    Ok(event) => fold.on(event, |_| ()),
                     Err(error) => {
-                        tracing::debug!(controller, kind = %resource.kind, %error, "a watch broke and is started again");
+                        tracing::warn!(controller, kind = name, %error, "a watch broke and is started again");
                         metrics.watch_broke(controller);
                         continue;
                     }
                 };
-                let changed = Ref::of(&resource, &meta);
-                let interested: Vec<Ref> = {
-                    let state = state.lock().expect("no one panics with the lock");
-                    state.interested.get(&changed).into_iter().flatten().cloned().collect()
-                };
-                for object in interested {
-                    if triggers.send(object).await.is_err() {
-                        return;
+                for Change::Applied(changed, _) | Change::Gone(changed, ()) in changes {
+                    let interested: Vec<Ref> =
+                        lock(&state).interested.get(&changed).into_iter().flatten().cloned().collect();
+                    for object in interested {
+                        if triggers.send(object).await.is_err() {
+                            return;
+                        }
                     }
                 }
             }
@@ -133,12 +133,15 @@ impl Watches {
     }
 }
 
+/// Nothing that could panic is done with the lock, so a poisoned one is as good as new.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Watches {
     fn drop(&mut self) {
-        if let Ok(state) = self.state.lock() {
-            for watch in state.running.values() {
-                watch.abort();
-            }
+        for watch in lock(&self.state).running.values() {
+            watch.abort();
         }
     }
 }

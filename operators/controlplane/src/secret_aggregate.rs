@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use c5c3_api::blocks::NamespacedRef;
 use c5c3_api::c5c3::{SecretAggregate, SecretSource};
 use c5c3_api::{Problem, problem};
-use c5c3_kit::{Child, Controller, Inputs, Plan, Ref, Step, Verdict, Wait};
+use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::core::{ApiResource, ObjectMeta};
+use kube::core::ObjectMeta;
 use serde_json::Value;
 
 type Data = BTreeMap<String, ByteString>;
@@ -33,8 +33,8 @@ impl Controller for SecretAggregates {
     const CONDITIONS: &'static [&'static str] = &["SourcesResolved", "AllSourcesAvailable"];
     const FINALIZER: Option<&'static str> = Some("c5c3.io/secretaggregate-cleanup");
 
-    fn children(&self) -> Vec<ApiResource> {
-        vec![ApiResource::erase::<Secret>(&())]
+    fn children(&self) -> Vec<KindRef> {
+        vec![KindRef::of::<Secret>()]
     }
 
     fn needs(&self, inputs: &Inputs<SecretAggregate>) -> Vec<Ref> {

@@ -38,7 +38,9 @@ text! {
     ["self.matches('^[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?$') || self.matches('^[0-9a-fA-F:]*:[0-9a-fA-F:.]*$')",
      "is not a host; write a host name or an IP address, without scheme, port or path"],
     |text| {
-        let name = every(text, |c| c.is_ascii_alphanumeric() || "-.".contains(c)) && !text.starts_with(['-', '.']);
+        let ends = ['-', '.'];
+        let name = every(text, |c| c.is_ascii_alphanumeric() || "-.".contains(c));
+        let name = name && !text.starts_with(ends) && !text.ends_with(ends);
         let v6 = text.contains(':') && every(text, |c| c.is_ascii_hexdigit() || ":.".contains(c));
         if name || v6 { Ok(()) } else { Err(format!("{text:?} is not a host; write a host name or an IP address")) }
     }

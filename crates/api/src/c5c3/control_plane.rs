@@ -15,6 +15,25 @@ use crate::blocks::{
 };
 use crate::catalog::{Rules, problem};
 
+/// The region that a spec means, in CEL: whichever way it is spelled, and the default when it is not.
+macro_rules! region {
+    ($spec:literal) => {
+        concat!(
+            "(has(",
+            $spec,
+            ".global) && has(",
+            $spec,
+            ".global.region) ? ",
+            $spec,
+            ".global.region : has(",
+            $spec,
+            ".region) ? ",
+            $spec,
+            ".region : 'RegionOne')"
+        )
+    };
+}
+
 /// An OpenStack: its infrastructure, its services, its identities and how they are kept.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
@@ -34,6 +53,9 @@ use crate::catalog::{Rules, problem};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(concat!(region!("self"), " == ", region!("oldSelf")))
+    .message("cannot be changed; every endpoint of the catalog is registered in it")
+    .field_path(".global.region"))]
 pub struct ControlPlaneSpec {
     /// The OpenStack release, such as 2025.2; it decides the images.
     #[serde(default = "release", rename = "openStackRelease")]
@@ -145,7 +167,6 @@ pub struct CloudCredentials {
 pub struct Global {
     /// Region of every endpoint. `RegionOne` when absent. It cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot be changed; every endpoint of the catalog is registered in it"))]
     pub region: Option<Region>,
     /// TLS on every API.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use c5c3_schema::Problem;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{CustomResource, KubeSchema};
+use kube::{CustomResource, KubeSchema, ResourceExt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -134,9 +134,10 @@ impl Rules for SecretAggregate {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (index, source) in self.spec.sources.iter().enumerate() {
-            let here =
-                source.secret_ref.namespace.is_none() || source.secret_ref.namespace == self.spec.target.namespace;
-            if source.secret_ref.name == self.spec.target.name && here {
+            let namespace =
+                |secret: &NamespacedRef| secret.namespace.as_ref().map(ToString::to_string).or(self.namespace());
+            let target = &self.spec.target;
+            if source.secret_ref.name == target.name && namespace(&source.secret_ref) == namespace(target) {
                 problems.push(problem(
                     format!("spec.sources[{index}].secretRef.name"),
                     format!("\"{}\" is the target itself", source.secret_ref.name),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 
 use super::faults::{Fault, Faults};
-use super::store::{Change, Key, Store, merge};
+use super::store::{Key, Store, merge};
 
 /// A write that reached the API.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +134,8 @@ impl FakeApi {
         let content_type = parts.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
         let fault = if is_watch { Some(500) } else { self.faults.strike(method, &path) };
         let (code, answer) = match fault {
+            // An API that does not know a kind.
+            Some(404) => (404, status(404, "the server could not find the requested resource")),
             Some(code) => (code, status(code, "fault injected")),
             None => self.serve(&parts.method, &path, &query, content_type, &body),
         };
@@ -189,12 +191,7 @@ impl FakeApi {
                 }
                 let mut object = found.unwrap_or_else(|| json!({"metadata": {}}));
                 if target.subresource.is_some() {
-                    // What a status says replaces what it said, except conditions of others.
-                    let mut status = body["status"].clone();
-                    let mut merged = json!({"conditions": object["status"]["conditions"].clone()});
-                    merge(&mut merged, &json!({"conditions": status["conditions"].clone()}));
-                    status["conditions"] = merged["conditions"].clone();
-                    object["status"] = status;
+                    apply_status(&mut object, &body["status"], manager(query));
                 } else {
                     merge(&mut object, body);
                 }
@@ -216,12 +213,7 @@ impl FakeApi {
             .find_map(|part| part.strip_prefix("resourceVersion="))
             .and_then(|version| version.parse().ok())
             .unwrap_or(0);
-        let receiver = self.store.subscribe();
-        // Changes between the list and this watch: the objects that are newer than the list.
-        let (missed, _) =
-            self.store.list(|key, object| target.covers(key) && selects(&query, object) && version(object) > since);
-        let missed: Vec<Change> =
-            missed.into_iter().map(|object| Change { what: "MODIFIED", key: key_of(&object), object }).collect();
+        let (missed, receiver) = self.store.changes();
         let state = (missed.into_iter(), receiver, self.drop_watches.subscribe(), target, query);
         let events = stream::unfold(state, move |(mut missed, mut receiver, mut dropped, target, query)| async move {
             loop {
@@ -316,6 +308,36 @@ fn key_of(object: &Value) -> Key {
         namespace: text(&object["metadata"]["namespace"]),
         name: text(&object["metadata"]["name"]).unwrap_or_default(),
     }
+}
+
+fn manager(query: &str) -> &str {
+    query.split('&').find_map(|part| part.strip_prefix("fieldManager=")).unwrap_or("unknown")
+}
+
+/// Server-side apply of a status, as far as operators can tell: what this manager wrote before and no longer writes goes,
+/// what others wrote stays.
+fn apply_status(object: &mut Value, status: &Value, manager: &str) {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let ours = entries.iter().find(|entry| entry["manager"] == manager);
+    for field in ours.and_then(|entry| entry["fieldsV1"]["f:status"].as_object()).into_iter().flatten() {
+        let field = field.0.trim_start_matches("f:");
+        if field != "conditions" && status.get(field).is_none() {
+            object["status"].as_object_mut().map(|status| status.remove(field));
+        }
+    }
+    for (field, value) in status.as_object().into_iter().flatten() {
+        if field == "conditions" {
+            merge(&mut object["status"], &json!({"conditions": value}));
+        } else {
+            object["status"][field] = value.clone();
+        }
+    }
+    let owned: serde_json::Map<String, Value> =
+        status.as_object().into_iter().flatten().map(|(field, _)| (format!("f:{field}"), json!({}))).collect();
+    let mut entries: Vec<Value> = entries.into_iter().filter(|entry| entry["manager"] != manager).collect();
+    entries.push(json!({"manager": manager, "operation": "Apply", "subresource": "status",
+        "apiVersion": object["apiVersion"], "fieldsType": "FieldsV1", "fieldsV1": {"f:status": owned}}));
+    object["metadata"]["managedFields"] = entries.into();
 }
 
 fn status(code: u16, message: &str) -> Value {

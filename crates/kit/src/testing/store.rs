@@ -34,6 +34,7 @@ struct State {
     objects: BTreeMap<Key, Value>,
     version: u64,
     uids: u64,
+    history: Vec<Change>,
 }
 
 impl Default for Store {
@@ -43,8 +44,10 @@ impl Default for Store {
 }
 
 impl Store {
-    pub(super) fn subscribe(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
+    /// The changes so far and those to come, without a gap between them.
+    pub(super) fn changes(&self) -> (Vec<Change>, broadcast::Receiver<Change>) {
+        let state = self.state.lock().expect("no one panics with the lock");
+        (state.history.clone(), self.changes.subscribe())
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Value> {
@@ -111,7 +114,9 @@ impl Store {
         } else {
             state.objects.insert(key.clone(), object.clone());
         }
-        let _ = self.changes.send(Change { what, key: key.clone(), object: object.clone() });
+        let change = Change { what, key: key.clone(), object: object.clone() };
+        state.history.push(change.clone());
+        let _ = self.changes.send(change);
         object
     }
 

@@ -1,6 +1,6 @@
 //! When the API fails: 409, 500, a dropped watch.
 
-use c5c3_kit::testing::Fault;
+use c5c3_kit::testing::{FakeApi, Fault};
 
 use crate::bench::{Bench, key, lines, press};
 
@@ -86,4 +86,53 @@ async fn a_clean_stop_finishes_what_is_under_way() {
     bench.api.put(&press(9));
     tokio::task::yield_now().await;
     assert!(lines(&bench.writes()).is_empty());
+}
+
+#[tokio::test]
+async fn an_operator_that_panics_over_one_object_goes_on_with_the_others() {
+    let bench = Bench::ready().await;
+    let mut bursting = press(5000);
+    bursting["metadata"]["name"] = "bursting".into();
+    bench.api.put(&bursting);
+    bench
+        .api
+        .wait_until("the panic is told", |api| {
+            let press = api.get(&bursting).unwrap();
+            press["status"]["conditions"][0]["reason"] == "Panicked"
+                && press["status"]["conditions"][0]["message"] == "press panicked: the press bursts"
+        })
+        .await;
+    bench.api.put(&press(8));
+    bench.until_reason("WaitingForDeployment").await;
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_installed_is_waited_for_by_name() {
+    let bench = Bench::start();
+    bench.api.fail(Fault { method: "GET", path: "deployments/cider", code: 404, times: 1 });
+    bench.api.put(&key());
+    bench.api.put(&press(3));
+    bench.until_reason("KindNotInstalled").await;
+    let message = bench.condition("Ready")["message"].clone();
+    assert_eq!(message, "waiting for deployment/cider: can be made (the cluster has no deployments)");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_objects_whose_kind_is_not_installed() {
+    let api = FakeApi::default();
+    api.fail(Fault { method: "GET", path: "presss", code: 404, times: 1000 });
+    let mut bench = Bench::on(api, None);
+    tokio::task::yield_now().await;
+    bench.stop.cancel();
+    tokio::time::timeout(std::time::Duration::from_secs(5), &mut bench.task).await.expect("it stops").unwrap();
+}
+
+#[tokio::test]
+async fn a_deletion_goes_through_though_nothing_can_be_looked_up_once_it_is_asked_to() {
+    let bench = Bench::ready().await;
+    bench.api.fail(Fault { method: "GET", path: "/api/v1/configmaps", code: 500, times: 1000 });
+    bench.api.put(&serde_json::json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
+        "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
+    bench.api.delete(&press(0));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
 }

@@ -64,15 +64,60 @@ async fn children_are_applied_step_by_step_and_the_object_becomes_ready() {
                                  "controller": true, "blockOwnerDeletion": true}],
         })
     );
+    let config = writes.iter().find(|write| write.path.contains("/secrets/")).unwrap();
+    assert_eq!(
+        (&config.body["immutable"], &config.body["data"]),
+        // "[press]\nkey = sesame\nspeed = 3\n"
+        (&json!(true), &json!({"press.conf": "W3ByZXNzXQprZXkgPSBzZXNhbWUKc3BlZWQgPSAzCg=="}))
+    );
+    assert_eq!(config.body["metadata"]["labels"]["c5c3.io/base"], "cider-config");
     let note_sent = writes.iter().find(|write| write.path.contains("cider-note")).unwrap();
     assert!(note_sent.body["metadata"].get("ownerReferences").is_none(), "an owner reference cannot cross namespaces");
 
     bench.roll_out();
     bench.until_reason("Ready").await;
-    let status = bench.status();
-    assert_eq!((&status["speed"], &status["observedGeneration"]), (&json!(3), &json!(1)));
-    assert!(status.get("waitingFor").is_none());
-    assert_eq!(bench.condition("DeploymentReady")["status"], "True");
+    let last = bench.writes().into_iter().rfind(|write| write.path.contains("/status")).unwrap();
+    let mut sent = last.body;
+    for condition in sent["status"]["conditions"].as_array_mut().unwrap() {
+        assert!(condition.as_object_mut().unwrap().remove("lastTransitionTime").is_some());
+    }
+    assert_eq!(
+        sent,
+        json!({
+            "apiVersion": "toy.example.org/v1", "kind": "Press",
+            "metadata": {"name": "cider", "namespace": "orchard", "uid": uid},
+            "status": {
+                "speed": 3,
+                "observedGeneration": 1,
+                "conditions": [
+                    {"type": "Ready", "status": "True", "reason": "Ready", "message": "all is in place", "observedGeneration": 1},
+                    {"type": "ConfigReady", "status": "True", "reason": "Done", "message": "written", "observedGeneration": 1},
+                    {"type": "DeploymentReady", "status": "True", "reason": "Done", "message": "running", "observedGeneration": 1},
+                ],
+            },
+        })
+    );
+}
+
+#[tokio::test]
+async fn fields_and_conditions_that_others_write_stay_theirs() {
+    let bench = Bench::ready().await;
+    let mut press_now = bench.api.get(&press(0)).unwrap();
+    press_now["status"]["theirs"] = json!("kept");
+    press_now["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "DependenciesReady", "status": "True"}));
+    bench.api.put(&press_now);
+    bench.api.put(&press(-1));
+    bench.until_reason("InvalidSpec").await;
+    bench.api.put(&press(4));
+    bench.until_reason("WaitingForDeployment").await;
+    assert_eq!(bench.status()["theirs"], "kept");
+    assert_eq!(bench.condition("DependenciesReady")["status"], "True");
+    for write in bench.writes() {
+        assert!(write.body["status"].get("theirs").is_none(), "we never write what is not ours");
+    }
 }
 
 #[tokio::test]

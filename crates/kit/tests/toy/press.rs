@@ -3,10 +3,9 @@
 use c5c3_api::problem;
 use c5c3_kit::config::ConfigFiles;
 use c5c3_kit::ini::Ini;
-use c5c3_kit::{Child, Controller, Inputs, Plan, Ref, Step, Verdict};
+use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::core::ApiResource;
 use kube::{CustomResource, ResourceExt};
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -35,12 +34,8 @@ impl Controller for PressController {
     const CONDITIONS: &'static [&'static str] = &["ConfigReady", "DeploymentReady"];
     const FINALIZER: Option<&'static str> = Some("toy.example.org/press-cleanup");
 
-    fn children(&self) -> Vec<ApiResource> {
-        vec![
-            ApiResource::erase::<Secret>(&()),
-            ApiResource::erase::<Deployment>(&()),
-            ApiResource::erase::<ConfigMap>(&()),
-        ]
+    fn children(&self) -> Vec<KindRef> {
+        vec![KindRef::of::<Secret>(), KindRef::of::<Deployment>(), KindRef::of::<ConfigMap>()]
     }
 
     fn needs(&self, inputs: &Inputs<Press>) -> Vec<Ref> {
@@ -60,6 +55,7 @@ impl Controller for PressController {
     }
 
     fn plan(&self, valid: &ValidPress, inputs: &Inputs<Press>) -> Plan {
+        assert!(valid.speed < 1000, "the press bursts");
         let (name, namespace) = (inputs.object.name_any(), inputs.object.namespace().unwrap());
         let mut ini = Ini::new();
         ini.set("press", "speed", valid.speed).unwrap().set("press", "key", valid.key.clone()).unwrap();
