@@ -1,5 +1,6 @@
 //! Whether an object is what it should become, told from its status alone. A table, so that it can be read.
 
+use c5c3_api::ext::{self, Ready};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -12,8 +13,6 @@ enum Says {
     Exists,
     /// By conditions that are true.
     Conditions(&'static [&'static str]),
-    /// By a field of the status with that value.
-    Field(&'static str, &'static str),
     /// By all replicas being updated and available.
     Replicas,
     /// By having run to its end.
@@ -22,17 +21,13 @@ enum Says {
     Claim,
 }
 
-/// What is known of kinds that do not follow the rule "has a status with conditions: Ready is true".
+/// What is known of kinds that do not follow the rule "has a status with conditions: Ready is true". The kinds of other
+/// projects are judged by [`c5c3_api::ext::readiness`], where what is known of them stands.
 fn says(kind: &str, group: &str) -> Says {
     match (group, kind) {
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet") => Says::Replicas,
         ("batch", "Job") => Says::Job,
         ("", "PersistentVolumeClaim") => Says::Claim,
-        ("rabbitmq.com", "RabbitmqCluster") => {
-            Says::Conditions(&["AllReplicasReady", "ClusterAvailable", "ReconcileSuccess"])
-        }
-        ("cache.cs.sap.com", "Valkey") => Says::Field("state", "Ready"),
-        ("ceph.rook.io", _) => Says::Field("phase", "Ready"),
         ("openstack.k-orc.cloud", _) => Says::Conditions(&["Available"]),
         // Kubernetes' own kinds have no dots in their groups, or end in k8s.io.
         ("" | "apps" | "batch" | "policy" | "autoscaling", _) => Says::Exists,
@@ -46,6 +41,13 @@ pub fn wait(reference: &Ref, object: &DynamicObject) -> Option<Wait> {
     if object.metadata.deletion_timestamp.is_some() {
         return Some(look(reference, "exists").now("being deleted"));
     }
+    let value = serde_json::to_value(object).unwrap_or(Value::Null);
+    if let Some(ready) = ext::readiness(&reference.resource.group, &reference.resource.kind, &value) {
+        return match ready {
+            Ready::Yes => None,
+            Ready::No { reason, message } => Some(look(reference, "Ready").now(format!("{reason}: {message}"))),
+        };
+    }
     let status = object.data.get("status").unwrap_or(&Value::Null);
     match says(&reference.resource.kind, &reference.resource.group) {
         Says::Exists => None,
@@ -54,11 +56,6 @@ pub fn wait(reference: &Ref, object: &DynamicObject) -> Option<Wait> {
                 .map(|now| look(reference, condition_type).now(now))
                 .or_else(|| untrue(reference, object, condition_type))
         }),
-        Says::Field(field, wanted) => match status.get(field).and_then(Value::as_str) {
-            Some(value) if value == wanted => stale(object, status).map(|now| look(reference, wanted).now(now)),
-            Some(value) => Some(look(reference, wanted).now(format!("{field} is {value}"))),
-            None => Some(look(reference, wanted).now(no_status(reference))),
-        },
         Says::Replicas => replicas(reference, object, status),
         Says::Job => job(reference, object, status),
         Says::Claim => (status["phase"] != "Bound").then(|| {
@@ -156,4 +153,65 @@ fn job(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<Wait> 
     }
     let failures = status.get("failed").and_then(Value::as_i64).unwrap_or(0);
     Some(wait.now(if failures > 0 { format!("running, {failures} attempts failed") } else { "running".into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ApiResource, GroupVersionKind};
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is waited for, of an object with that status.
+    fn waits(api_version: &str, kind: &str, status: Value) -> Option<String> {
+        let mut object = json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": "x", "namespace": "orchard", "generation": 2}, "spec": {"replicas": 3}});
+        if !status.is_null() {
+            object["status"] = status;
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let reference = Ref { resource, namespace: Some("orchard".into()), name: "x".into() };
+        wait(&reference, &serde_json::from_value(object).unwrap()).map(|wait| wait.now.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_workload_is_ready_when_its_own_controller_says_that_all_replicas_are() {
+        let status = |updated: i64, available: i64| json!({"observedGeneration": 2, "replicas": 3, "updatedReplicas": updated, "availableReplicas": available});
+        assert_eq!(waits("apps/v1", "Deployment", status(3, 3)), None);
+        assert_eq!(waits("apps/v1", "Deployment", status(3, 2)).as_deref(), Some("2 of 3 available"));
+        assert_eq!(waits("apps/v1", "StatefulSet", status(1, 3)).as_deref(), Some("1 of 3 updated, 3 available"));
+        let old = json!({"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3});
+        assert_eq!(waits("apps/v1", "Deployment", old).as_deref(), Some("status is about generation 1 of 2"));
+        let zeros = json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
+        assert_eq!(waits("apps/v1", "DaemonSet", zeros).as_deref(), Some("has no status yet"));
+    }
+
+    #[test]
+    fn a_job_is_ready_when_it_is_complete_and_stuck_when_it_failed() {
+        let with = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "message": "too often"}]});
+        assert_eq!(waits("batch/v1", "Job", with("Complete")), None);
+        assert_eq!(waits("batch/v1", "Job", with("Failed")).as_deref(), Some("too often"));
+        assert_eq!(waits("batch/v1", "Job", json!({"failed": 2})).as_deref(), Some("running, 2 attempts failed"));
+    }
+
+    #[test]
+    fn a_kind_of_ours_is_ready_by_its_condition_and_says_why_not() {
+        let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status, "reason": "Busy", "message": "wait", "observedGeneration": 2}]});
+        assert_eq!(waits("keystone.openstack.c5c3.io/v1alpha1", "Keystone", ready("True")), None);
+        assert_eq!(
+            waits("keystone.openstack.c5c3.io/v1alpha1", "Keystone", ready("False")).as_deref(),
+            Some("is False: Busy: wait")
+        );
+        assert!(
+            waits("keystone.openstack.c5c3.io/v1alpha1", "Keystone", Value::Null).unwrap().contains("is the operator")
+        );
+    }
+
+    #[test]
+    fn a_kind_of_another_project_is_judged_by_what_is_known_of_it() {
+        let pending = json!({"state": "Processing", "observedGeneration": 2});
+        assert!(waits("cache.cs.sap.com/v1alpha1", "Valkey", pending).unwrap().contains("Processing"));
+        assert_eq!(waits("v1", "ConfigMap", Value::Null), None);
+    }
 }

@@ -40,6 +40,7 @@ macro_rules! ready_by_condition {
     };
 }
 
+mod any;
 pub mod cert_manager;
 pub mod external_secrets;
 pub mod mariadb;
@@ -49,5 +50,6 @@ mod reference;
 pub mod rook;
 pub mod valkey;
 
+pub use any::readiness;
 pub use readiness::{Readiness, Ready};
 pub use reference::{Conditions, IssuerRef, NamedRef, SecretKey, Toggle};
