@@ -1,7 +1,7 @@
 //! What Kubernetes would say to a schema before it ever sees an object.
 #![expect(clippy::needless_pass_by_value, reason = "the helpers take JSON literals")]
 
-use c5c3_schema::{ProblemKind, Problems, lint, lint_hygiene, lint_structure};
+use c5c3_schema::{ProblemKind, Problems, lint, lint_cost, lint_structure};
 use serde_json::{Value, json};
 
 /// The schema of a resource whose `spec` is `spec`.
@@ -66,8 +66,8 @@ fn a_sound_schema_has_nothing_to_object_to() {
         },
         "oneOf": [{"required": ["name"]}, {"properties": {"mode": {"enum": ["b"]}}}],
         "x-kubernetes-validations": [
-            {"rule": "self.cells.filter(c, has(c.host)).all(c, c.host.contains('x'))", "message": "no; yes"},
-            {"rule": "self.?name.orValue('') != 'x' && cel.bind(n, self.name, n.matches('y'))", "fieldPath": ".name"},
+            {"rule": "self.cells.all(c, !has(c.host) || c.host.contains('x'))", "message": "no; yes"},
+            {"rule": "self.?name.orValue('') != 'x' && self.?name.optMap(n, n.size()).orValue(0) < 9", "fieldPath": ".name"},
             {"rule": "self.mode in ['a', 'b'] && type(self.port) == string", "reason": "FieldValueForbidden"},
             {"rule": "oldSelf.hasValue() || self.name == 'x'", "optionalOldSelf": true},
         ],
@@ -278,17 +278,17 @@ fn rules_are_written_so_that_they_can_run() {
         (rule("a.B{c: 1} == 1"), &["x-kubernetes-validations[0].rule: does not compile: messages such as"]),
         (
             rule("self.nmae == ''"),
-            &["x-kubernetes-validations[0].rule: self has no field \"nmae\"; did you mean \"name\"?"],
+            &["x-kubernetes-validations[0].rule: undefined field 'nmae'; did you mean \"name\"?"],
         ),
-        (rule("has(self.other)"), &["x-kubernetes-validations[0].rule: self has no field \"other\""]),
-        (rule("self.?other.hasValue()"), &["x-kubernetes-validations[0].rule: self has no field \"other\""]),
+        (rule("has(self.other)"), &["x-kubernetes-validations[0].rule: undefined field 'other'"]),
+        (rule("self.?other.hasValue()"), &["x-kubernetes-validations[0].rule: undefined field 'other'"]),
         (rule("self.__in__ == ''"), &[]),
-        (rule("snake_case(self.name)"), &["x-kubernetes-validations[0].rule: snake_case() is not a function"]),
+        (rule("snake_case(self.name)"), &["x-kubernetes-validations[0].rule: undeclared reference to 'snake_case'"]),
         (
             rule("object.name == ''"),
-            &["x-kubernetes-validations[0].rule: object is not a variable; use self or oldSelf"],
+            &["x-kubernetes-validations[0].rule: undeclared reference to 'object'; use self or oldSelf"],
         ),
-        (rule("nonsense(self.name)"), &["x-kubernetes-validations[0].rule: nonsense() is not a function"]),
+        (rule("nonsense(self.name)"), &["x-kubernetes-validations[0].rule: undeclared reference to 'nonsense'"]),
         (rule("['b', 'a'].sortBy(x, x)[0] == 'a' && ['a'].all(i, v, v == self.name)"), &[]),
         (rule("['a'].all(x, x != self.name) && ['a'].map(y, y + 'b').size() == 1"), &[]),
     ]);
@@ -299,7 +299,7 @@ fn a_rule_at_the_root_sees_of_metadata_the_names_only() {
     let mut schema = resource(json!({"type": "object"}));
     schema["x-kubernetes-validations"] =
         json!([{"rule": "self.metadata.name != '' && self.metadata.labels.size() > 0"}]);
-    assert!(lint_structure(&schema).to_string().contains("metadata.labels is not visible to rules"));
+    assert!(lint_structure(&schema).to_string().contains("undefined field 'labels'"));
 }
 
 #[test]
@@ -318,51 +318,83 @@ fn a_transition_rule_needs_entries_with_an_identity() {
 }
 
 #[test]
-fn rules_over_what_has_no_limit_are_too_expensive_to_be_sure_of() {
+fn a_rule_that_costs_too_much_says_what_to_bound() {
     let with = |rule: &str, field: Value| json!({"type": "object", "properties": {"x": field}, "x-kubernetes-validations": [{"rule": rule}]});
-    let cheap = json!({"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self != 'a'"}]});
-    let texts = json!({"type": "array", "maxItems": 5, "items": {"type": "string"}});
+    let text = || json!({"type": "string"});
+    let matched = |length: u64| json!({"type": "string", "maxLength": length, "x-kubernetes-validations": [{"rule": "self.matches('^[a-z]+$')"}]});
+    let texts = |items: u64| json!({"type": "array", "maxItems": items, "items": text()});
+    let numbers = || json!({"type": "array", "items": {"type": "integer"}});
     let cases: &[(Value, &[&str])] = &[
-        (with("self.x != 'a'", json!({"type": "string"})), &[]),
-        (with("self.x.matches('a')", string()), &[]),
-        (with("self.x.matches('a')", json!({"type": "string", "enum": ["a"]})), &[]),
+        (with("self.x != 'a' && self.x.matches('^[a-z]+$')", text()), &[]),
+        (with("self.x.all(s, s != '')", json!({"type": "array", "items": text()})), &[]),
         (
-            with("self.x.matches('a')", json!({"type": "string"})),
-            &["reads self.x, which has no limit; add maxLength to it"],
-        ),
-        (with("'a'.startsWith(self.x)", json!({"type": "string"})), &["reads self.x"]),
-        (
-            with("self.x.all(s, s != '')", json!({"type": "array", "items": string()})),
-            &["goes through self.x, which has no limit; add maxItems to it"],
+            with("self.x.all(n, n > 0 && n < 10)", numbers()),
+            &["is estimated to cost 11010044, more than 10000000; \
+            add maxItems to \"properties.spec.properties.x\""],
         ),
         (
-            with("self.x.all(s, s.contains('a'))", texts.clone()),
-            &["reads self.x[], which has no limit; add maxLength to it"],
-        ),
-        (with("self.x.filter(s, s != '').exists(s, s.contains('a'))", texts), &["reads self.x[], which"]),
-        (with("'a' in self.x", json!({"type": "array", "items": string()})), &["goes through self.x"]),
-        (
-            with("self.x.all(k, k != '')", json!({"type": "object", "additionalProperties": string()})),
-            &["goes through self.x, which has no limit; add maxProperties to it"],
+            with(
+                "self.x.all(n, n > 0 && n < 10)",
+                json!({"type": "array", "maxItems": 1000, "items": {"type": "integer"}}),
+            ),
+            &[],
         ),
         (
-            json!({"type": "array", "items": cheap}),
+            with("self.x.all(s, s.contains('a'))", texts(100)),
             &[
-                "runs for every entry of \"properties.spec\", of which there is no limit; add maxItems to \"properties.spec\"",
+                "is estimated to cost 31457703, more than 10000000; add maxLength to \"properties.spec.properties.x.items\"",
             ],
         ),
-        (json!({"type": "array", "maxItems": 5, "items": cheap}), &[]),
+        (json!({"type": "array", "maxItems": 1000, "items": matched(63)}), &[]),
         (
-            json!({"type": "object", "additionalProperties": {"type": "array", "maxItems": 5, "items": cheap}}),
-            &["runs for every entry of \"properties.spec\", of which there is no limit; add maxProperties"],
+            json!({"type": "array", "items": matched(63)}),
+            &[
+                "is estimated to cost 55574528 (53 for each of 1048576), more than 10000000; add maxItems to \"properties.spec\"",
+            ],
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "array", "maxItems": 5, "items": matched(63)}}),
+            &[
+                "is estimated to cost 55574528 (53 for each of 1048576), more than 10000000; add maxProperties to \"properties.spec\"",
+            ],
+        ),
+        (
+            with("'<' + string(self.x) + '>' == ''", json!({"type": "integer"})),
+            &["is estimated to cost 3689348814741910"],
+        ),
+        // What filter() leaves has forgotten where it came from, and with that how long its texts are.
+        (
+            with(
+                "self.x.filter(c, has(c.host)).all(c, c.host.contains('x'))",
+                json!({"type": "array", "maxItems": 5, "items": {"type": "object", "properties": {"host": string()}}}),
+            ),
+            &[
+                "is estimated to cost 9223372036854776429, more than 10000000; what functions, optionals and filter() give",
+            ],
         ),
     ];
     for (spec, expected) in cases {
-        let problems = lint_hygiene(&resource(spec.clone()));
-        assert_eq!(problems.len(), expected.len(), "{spec}: {problems}");
+        // Too much for one is too much for all, which is reported at the root.
+        let problems = lint_cost(&resource(spec.clone()));
+        let problems: Vec<_> = problems.iter().filter(|problem| !problem.path.is_empty()).collect();
+        assert_eq!(problems.len(), expected.len(), "{spec}: {problems:?}");
         for (problem, expected) in problems.iter().zip(*expected) {
             assert_eq!(problem.kind, ProblemKind::Forbidden);
             assert!(problem.message().starts_with(expected), "{spec}: {problem}");
         }
     }
+}
+
+#[test]
+fn a_message_is_paid_for_once_and_rules_are_paid_for_together() {
+    let message = json!({"rule": "self.size() > 1", "messageExpression": "self + ' is short'"});
+    let item = json!({"type": "string", "x-kubernetes-validations": [message]});
+    assert_eq!(lint_cost(&resource(json!({"type": "array", "maxItems": 1000, "items": item}))).to_string(), "");
+    let rules: Vec<Value> = vec![json!({"rule": "self.all(n, n > 0)"}); 13];
+    let spec = json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": rules});
+    let problems = lint_cost(&resource(spec));
+    assert_eq!(problems.len(), 1, "{problems}");
+    let expected = "all rules together are estimated to cost 102236121, more than 100000000; make the dearest cheaper: \
+        properties.spec.x-kubernetes-validations[0].rule (7864317), ";
+    assert!(problems.to_string().starts_with(expected), "{problems}");
 }

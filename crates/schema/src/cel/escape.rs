@@ -56,11 +56,6 @@ pub(crate) fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(escaped))
 }
 
-/// The field that a rule means by an identifier, among the fields there are.
-pub(crate) fn unescape<'a>(written: &str, mut names: impl Iterator<Item = &'a String>) -> Option<&'a String> {
-    names.find(|name| escape(name).is_some_and(|escaped| escaped == written))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

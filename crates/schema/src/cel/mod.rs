@@ -6,8 +6,8 @@ mod rewrite;
 mod rule;
 mod value;
 
-pub(crate) use escape::{escape, unescape};
-pub(crate) use rule::{Rule, parse};
+pub(crate) use escape::escape;
+pub(crate) use rule::{Rule, parse_plainly};
 
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};

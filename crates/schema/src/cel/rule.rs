@@ -75,13 +75,18 @@ impl Rule {
     }
 }
 
-/// Parses an expression with what Kubernetes adds to the language: optionals and `cel.bind`.
-pub(crate) fn parse(source: &str) -> Result<IdedExpr, String> {
+/// Parses an expression, optionals included, into what the interpreter can run.
+fn parse(source: &str) -> Result<IdedExpr, String> {
+    parse_plainly(source).map(rewrite)
+}
+
+/// Parses an expression and leaves it as it is written.
+pub(crate) fn parse_plainly(source: &str) -> Result<IdedExpr, String> {
     let expression = Parser::new().enable_optional_syntax(true).parse(source).map_err(|error| error.to_string())?;
     if is_unfinished(&expression) {
         return Err("messages such as `a.B{c: 1}` cannot be made in a rule".to_owned());
     }
-    Ok(rewrite(expression))
+    Ok(expression)
 }
 
 /// The interpreter panics on message literals, which Kubernetes' type checker would not let through either.

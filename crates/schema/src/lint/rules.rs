@@ -2,23 +2,33 @@
 
 use serde_json::Value;
 
-use super::expression::study;
 use super::spot::{Spot, list};
+use super::typing::{self, Checked, Decls, Fault, Id, Type};
 use crate::cel;
 use crate::problem::{Problem, ProblemKind, Problems};
 
-const RULES: &str = "x-kubernetes-validations";
+pub(super) const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 pub(super) fn check(spot: &Spot<'_>, problems: &mut Problems) {
     let here = spot.path.field(RULES);
-    for (i, rule) in list(spot.schema, RULES).iter().enumerate() {
+    let rules = list(spot.schema, RULES);
+    if rules.is_empty() {
+        return;
+    }
+    let declared = Decls::of(spot.schema, spot.is_resource(), &spot.path);
+    // A node that says what it is, and lets no rule see it, has something inside that does not.
+    if declared.is_none() && spot.has("type") {
+        let what = "cannot be checked by rules: something in it has no type";
+        problems.push(spot.problem(RULES, ProblemKind::Invalid, what, "give its items or values a type"));
+    }
+    for (i, rule) in rules.iter().enumerate() {
         let path = here.index(i);
         let mut say = |keyword: &str, kind, what: String, fix: &str| {
             problems.push(Problem::new(&path.field(keyword), kind, what, fix));
         };
         wording(spot, rule, &mut say);
-        expression(spot, rule, &mut say);
+        expressions(spot, rule, declared.as_ref(), &mut say);
     }
 }
 
@@ -60,24 +70,18 @@ fn wording(spot: &Spot<'_>, rule: &Value, say: &mut Say<'_>) {
     }
 }
 
-fn expression(spot: &Spot<'_>, rule: &Value, say: &mut Say<'_>) {
-    let optional_old = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
-    let mut uses_old = false;
-    for keyword in ["rule", "messageExpression"] {
+fn expressions(spot: &Spot<'_>, rule: &Value, declared: Option<&(Decls, Id)>, say: &mut Say<'_>) {
+    let parsed = written(rule, "rule").and_then(|rule| cel::parse_plainly(rule).ok());
+    let uses_old = parsed.is_some_and(|parsed| parsed.references().has_variable("oldSelf"));
+    for (keyword, wanted) in [("rule", Type::Bool), ("messageExpression", Type::String)] {
         let Some(source) = written(rule, keyword).map(str::trim).filter(|text| !text.is_empty()) else {
             continue;
         };
-        match cel::parse(source) {
-            Ok(parsed) => {
-                uses_old |= keyword == "rule" && parsed.references().has_variable("oldSelf");
-                for (what, fix) in study(&parsed, spot.schema, spot.is_resource(), optional_old).unknown {
-                    say(keyword, ProblemKind::Invalid, what, &fix);
-                }
-            }
-            Err(error) => {
-                let why = error.split_whitespace().collect::<Vec<_>>().join(" ");
-                say(keyword, ProblemKind::Invalid, format!("does not compile: {why}"), "correct it");
-            }
+        if let Err(error) = cel::parse_plainly(source) {
+            let why = error.split_whitespace().collect::<Vec<_>>().join(" ");
+            say(keyword, ProblemKind::Invalid, format!("does not compile: {why}"), "correct it");
+        } else if let Some(checked) = declared.and_then(|(decls, root)| compile(rule, keyword, decls, *root)) {
+            types(&checked, &wanted, keyword, say);
         }
     }
     if let Some(list) = spot.uncorrelatable.as_deref().filter(|_| uses_old) {
@@ -87,6 +91,24 @@ fn expression(spot: &Spot<'_>, rule: &Value, say: &mut Say<'_>) {
     if !uses_old && rule.get("optionalOldSelf").is_some_and(|value| !value.is_null()) {
         let what = "is set for a rule that does not use oldSelf".to_owned();
         say("optionalOldSelf", ProblemKind::Invalid, what, "remove it");
+    }
+}
+
+/// Parses and checks one of a rule's expressions; `None` if there is none or it does not parse.
+pub(super) fn compile(rule: &Value, keyword: &str, decls: &Decls, root: Id) -> Option<Checked> {
+    let source = written(rule, keyword).map(str::trim).filter(|text| !text.is_empty())?;
+    let optional_old = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
+    Some(typing::check(cel::parse_plainly(source).ok()?, decls, root, optional_old))
+}
+
+fn types(checked: &Checked, wanted: &Type, keyword: &str, say: &mut Say<'_>) {
+    for Fault { what, fix } in &checked.faults {
+        say(keyword, ProblemKind::Invalid, what.clone(), fix);
+    }
+    let found = checked.result();
+    if checked.faults.is_empty() && found != wanted {
+        let what = format!("must evaluate to {wanted}, not to {found}");
+        say(keyword, ProblemKind::Invalid, what, "correct it");
     }
 }
 

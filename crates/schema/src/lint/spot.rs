@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::typing::maximum;
 use crate::path::Path;
 use crate::problem::{Problem, ProblemKind};
 
@@ -13,12 +14,42 @@ pub(super) struct Spot<'a> {
     pub(super) level: Level,
     /// The list or map above in which old and new entries cannot be matched, so that `oldSelf` means nothing here.
     pub(super) uncorrelatable: Option<String>,
-    /// The list or map above that may hold any number of entries, and the keyword that would bound it.
-    pub(super) unbounded: Option<(String, &'static str)>,
+    /// How often the node can occur in an object.
+    pub(super) times: Times,
     /// Within the schema of a resource's own `metadata`, `apiVersion` or `kind`.
     pub(super) inside_meta: bool,
     /// Within the schema of the root's, where even defaults are forbidden.
     pub(super) inside_root_meta: bool,
+}
+
+/// The number of times that a node can occur, by the lists and maps it is in.
+#[derive(Clone)]
+pub(super) struct Times {
+    /// `None` if one of them may hold any number of entries.
+    pub(super) bound: Option<u64>,
+    /// Those that may, and the keyword that would bound them.
+    pub(super) open: Vec<(String, &'static str)>,
+}
+
+impl Times {
+    /// How often the children of a node occur that is itself a list, a map or a single value.
+    fn below(&self, schema: &Value, path: &Path<'_>) -> Self {
+        let keyword = match text(schema, "type") {
+            Some("array") => "maxItems",
+            Some("object") if schema.get("additionalProperties").is_some_and(|value| !value.is_null()) => {
+                "maxProperties"
+            }
+            _ => return self.clone(),
+        };
+        let mut times = self.clone();
+        if let Some(most) = maximum(schema, keyword) {
+            times.bound = times.bound.map(|bound| bound.saturating_mul(most));
+        } else {
+            times.bound = None;
+            times.open.push((path.to_string(), keyword));
+        }
+        times
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +68,7 @@ impl<'a> Spot<'a> {
             path: Path::ROOT,
             level: Level::Root,
             uncorrelatable: None,
-            unbounded: None,
+            times: Times { bound: Some(1), open: Vec::new() },
             inside_meta: false,
             inside_root_meta: false,
         }
@@ -78,10 +109,7 @@ pub(super) fn walk(spot: &Spot<'_>, visit: &mut dyn FnMut(&Spot<'_>)) {
     let atomic_map = spot.text("x-kubernetes-map-type") == Some("atomic");
     let path = spot.path.to_string();
     let uncorrelatable = |blocked: bool| spot.uncorrelatable.clone().or_else(|| blocked.then(|| path.clone()));
-    let unbounded = |keyword: &'static str| {
-        let open = !spot.has(keyword) && !few(spot);
-        spot.unbounded.clone().or_else(|| open.then(|| (path.clone(), keyword)))
-    };
+    let times = spot.times.below(spot.schema, &spot.path);
 
     let properties = spot.path.field("properties");
     for (name, schema) in entries(spot.schema, "properties") {
@@ -91,9 +119,9 @@ pub(super) fn walk(spot: &Spot<'_>, visit: &mut dyn FnMut(&Spot<'_>)) {
             path: properties.key(name),
             level: Level::Field,
             uncorrelatable: uncorrelatable(atomic_map),
+            times: times.clone(),
             inside_meta: spot.inside_meta || meta,
             inside_root_meta: spot.inside_root_meta || (meta && spot.level == Level::Root),
-            ..spot.clone()
         };
         walk(&child, visit);
     }
@@ -103,7 +131,7 @@ pub(super) fn walk(spot: &Spot<'_>, visit: &mut dyn FnMut(&Spot<'_>)) {
             path: spot.path.field("additionalProperties"),
             level: Level::Field,
             uncorrelatable: uncorrelatable(atomic_map),
-            unbounded: unbounded("maxProperties"),
+            times: times.clone(),
             ..spot.clone()
         };
         walk(&child, visit);
@@ -114,20 +142,11 @@ pub(super) fn walk(spot: &Spot<'_>, visit: &mut dyn FnMut(&Spot<'_>)) {
             path: spot.path.field("items"),
             level: Level::Item,
             uncorrelatable: uncorrelatable(spot.text("x-kubernetes-list-type") != Some("map")),
-            unbounded: unbounded("maxItems"),
+            times,
             ..spot.clone()
         };
         walk(&child, visit);
     }
-}
-
-/// A list map whose only key is an enumeration can hold no more items than that has values.
-fn few(spot: &Spot<'_>) -> bool {
-    let keys = spot.schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-    let Some([Value::String(key)]) = keys.map(Vec::as_slice) else {
-        return false;
-    };
-    spot.schema.get("items").and_then(|items| items.get("properties")?.get(key)?.get("enum")).is_some()
 }
 
 /// Whether a keyword is there and says something: `false`, null and the empty are as good as absent in Go's decoding.
