@@ -5,8 +5,12 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 export PATH := $(CACHE)/bin:$(PATH)
 
+# The Python client of Kubernetes, which tests drive the embedded API server with.
+PYTHON := $(CACHE)/python/bin/python
+PYTHON_CLIENT := 33.1.0
+
 .DEFAULT_GOAL := help
-.PHONY: help up down test check lint bench crds
+.PHONY: help up down test check lint bench crds kubectl
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -17,11 +21,11 @@ up: ## Start an OpenStack on this machine (not built yet: see docs/architecture.
 down: ## Stop it and remove what it made (not built yet)
 	@echo "make down: there is nothing to stop: the embedded cluster is not part of this version" >&2; exit 1
 
-test: $(CACHE)/bin/cargo-nextest ## Run all tests
+test: $(CACHE)/bin/cargo-nextest kubectl $(PYTHON) ## Run all tests
 	cargo nextest run --workspace --locked --no-fail-fast
 	cargo test --workspace --locked --doc
 
-check: $(CACHE)/bin/cargo-nextest ## Check format, lints, docs and unit tests, quickly
+check: $(CACHE)/bin/cargo-nextest kubectl $(PYTHON) ## Check format, lints, docs and unit tests, quickly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
@@ -38,6 +42,16 @@ bench: ## Run the benchmarks
 crds: ## Write deploy/crds and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
+
+kubectl:
+	@command -v kubectl >/dev/null 2>&1 || { echo "installing kubectl"; \
+	apt-get install -y -qq kubernetes-client >/dev/null || { apt-get update -qq && apt-get install -y -qq kubernetes-client >/dev/null; }; }
+
+$(PYTHON): $(MAKEFILE_LIST)
+	@echo "installing the Python client of Kubernetes"
+	@python3 -m venv $(CACHE)/python || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv $(CACHE)/python; }
+	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT)
+	@touch $@
 
 # Tools come from the registry when the machine does not have them, and stay in the cache.
 $(CACHE)/bin/cargo-%:

@@ -30,6 +30,11 @@ pub(crate) enum Command {
         Exit code 0: no problems. 1: problems, one line each: where, what is wrong, how to fix it."
     )]
     Validate(ValidateArgs),
+    /// Run the embedded Kubernetes API by itself: for development and tests, never for production
+    #[command(
+        after_help = "Try it:\n  c5c3 apiserver --in-memory --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get namespaces"
+    )]
+    Apiserver(ApiserverArgs),
     /// Write the API reference as Markdown, one page per kind
     Reference(ReferenceArgs),
     /// Print the version and how many kinds it knows
@@ -67,6 +72,25 @@ pub(crate) struct ValidateArgs {
     /// Skip kinds of other projects instead of refusing them
     #[arg(long)]
     pub(crate) ignore_foreign: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApiserverArgs {
+    /// Where objects, keys and certificates are kept
+    #[arg(long, value_name = "DIR", required_unless_present = "in_memory", conflicts_with = "in_memory")]
+    pub(crate) data: Option<PathBuf>,
+    /// Keep everything in memory, and lose it at the end
+    #[arg(long)]
+    pub(crate) in_memory: bool,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6443")]
+    pub(crate) listen: SocketAddr,
+    /// Where an administrator's kubeconfig is written
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: PathBuf,
+    /// What is logged, such as info or info,c5c3_apiserver=debug
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    pub(crate) log: String,
 }
 
 /// How log lines look

@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod apiserver;
 mod args;
 mod crds;
 mod operator;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
+        Command::Apiserver(args) => apiserver::run(args),
         Command::Version => version(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "c5c3", &mut std::io::stdout());

@@ -102,7 +102,7 @@ async fn broken_webhooks(server: Option<Server>, address: std::net::SocketAddr) 
     }
 }
 
-async fn stop_asked() {
+pub(crate) async fn stop_asked() {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return std::future::pending().await;

@@ -158,3 +158,53 @@ fn target(reference: &Ref, data: Data) -> Child {
 fn time(time: &k8s_openapi::jiff::Timestamp) -> Value {
     serde_json::to_value(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(*time)).unwrap_or(Value::Null)
 }
+
+#[cfg(test)]
+mod tests {
+    use c5c3_kit::inputs::Found;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The plan of an aggregate over the Secrets that are there.
+    fn plan(secrets: &[Value]) -> String {
+        let aggregate: SecretAggregate = serde_json::from_value(json!({
+            "apiVersion": "c5c3.io/v1alpha1", "kind": "SecretAggregate", "metadata": {"name": "bundle", "namespace": "cloud"},
+            "spec": {
+                "sources": [
+                    {"name": "db", "secretRef": {"name": "db-root"}, "keys": [{"sourceKey": "password", "targetKey": "DB_PASSWORD"}]},
+                    {"secretRef": {"name": "queue-user"}, "keys": ["username"]},
+                ],
+                "target": {"name": "all-credentials"},
+            },
+        }))
+        .unwrap();
+        let controller = SecretAggregates { cross_namespace: false };
+        let mut inputs = Inputs::new(aggregate, "2026-01-01T00:00:00Z".parse().unwrap());
+        for reference in controller.needs(&inputs) {
+            let found = secrets.iter().find(|secret| secret["metadata"]["name"] == reference.name.as_str());
+            let found = found.map(|secret| serde_json::from_value(secret.clone()).unwrap());
+            inputs.insert(reference, found.map_or(Found::Missing, |secret| Found::Object(Box::new(secret))));
+        }
+        match controller.validate(&inputs) {
+            Verdict::Valid(valid) => controller.plan(&valid, &inputs).golden(),
+            other => panic!("not valid: {:?}", std::mem::discriminant(&other)),
+        }
+    }
+
+    fn secret(name: &str, data: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data})
+    }
+
+    #[test]
+    fn the_plan_of_an_aggregate_whose_sources_are_there() {
+        let secrets =
+            [secret("db-root", &json!({"password": "b25l"})), secret("queue-user", &json!({"username": "dHdv"}))];
+        insta::assert_snapshot!(plan(&secrets));
+    }
+
+    #[test]
+    fn the_plan_of_an_aggregate_that_waits() {
+        insta::assert_snapshot!(plan(&[secret("db-root", &json!({"passwort": "b25l"}))]));
+    }
+}

@@ -1,0 +1,161 @@
+//! CustomResourceDefinitions: names are accepted or not, and the last object goes before its kind does.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Change, drop_finalizer, edit};
+use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, timestamp};
+use crate::server::Server;
+use crate::status::ApiError;
+use crate::verbs::{DeleteOptions, delete_object};
+
+/// Held by a definition whose objects must go first.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Whether a definition is served.
+pub(crate) fn is_established(definition: &Value) -> bool {
+    holds(definition, "Established")
+}
+
+fn holds(definition: &Value, condition: &str) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|found| found["type"] == condition && found["status"] == "True")
+}
+
+/// Brings a definition's status up to date, or cleans up after it.
+pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
+    if change.gone {
+        server.reload_registry();
+        return Ok(());
+    }
+    if is_going(&change.object) {
+        return clean_up(server, change).await;
+    }
+    let conflict = conflict(server, &change.object);
+    edit(server, &change.served, &change.key, |definition| accept(definition, conflict.as_deref())).await?;
+    server.reload_registry();
+    Ok(())
+}
+
+/// Writes the status of a definition. False: it is so already.
+fn accept(definition: &mut Value, conflict: Option<&str>) -> bool {
+    let before = definition.clone();
+    if !finalizers(definition).contains(&CLEANUP) {
+        let mut held: Vec<String> = finalizers(definition).into_iter().map(ToOwned::to_owned).collect();
+        held.push(CLEANUP.to_owned());
+        meta_mut(definition).insert("finalizers".into(), held.into());
+    }
+    match conflict {
+        None => {
+            definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
+            set(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
+            set(definition, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
+        }
+        Some(conflict) => {
+            set(definition, "NamesAccepted", "False", "NameConflict", conflict);
+            if !holds(definition, "Established") {
+                set(definition, "Established", "False", "NotAccepted", "not all names are accepted");
+            }
+        }
+    }
+    let stored =
+        definition["spec"]["versions"].as_array().into_iter().flatten().find(|version| version["storage"] == true);
+    let stored = stored.map(|version| version["name"].clone()).unwrap_or_default();
+    let mut versions = definition["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+    if !versions.contains(&stored) {
+        versions.push(stored);
+    }
+    definition["status"]["storedVersions"] = versions.into();
+    *definition != before
+}
+
+fn set(definition: &mut Value, condition: &str, status: &str, reason: &str, message: &str) {
+    let conditions = &mut definition["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let list = conditions.as_array_mut().expect("made a list above");
+    let now = timestamp(Timestamp::now());
+    let found = list.iter_mut().find(|found| found["type"] == condition);
+    match found {
+        Some(found) => {
+            if found["status"] != status {
+                found["lastTransitionTime"] = now.into();
+            }
+            found["status"] = status.into();
+            found["reason"] = reason.into();
+            found["message"] = message.into();
+        }
+        None => list.push(json!({"type": condition, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})),
+    }
+}
+
+/// What another definition of the same group has taken of a definition's names.
+fn conflict(server: &Server, definition: &Value) -> Option<String> {
+    let served = server.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions")?;
+    let names = &definition["spec"]["names"];
+    for entry in server.store().list(&served.prefix(None)).iter() {
+        let other = of_entry(&served.resource, entry).ok()?;
+        let same_group = other["spec"]["group"] == definition["spec"]["group"];
+        if !same_group || meta(&other, "name") == meta(definition, "name") || !is_established(&other) {
+            continue;
+        }
+        let taken = &other["status"]["acceptedNames"];
+        for field in ["plural", "singular", "kind", "listKind"] {
+            if names[field].is_string() && names[field] == taken[field] {
+                return Some(format!("{} is already in use", names[field]));
+            }
+        }
+        for short in names["shortNames"].as_array().into_iter().flatten() {
+            if taken["shortNames"].as_array().is_some_and(|shorts| shorts.contains(short)) {
+                return Some(format!("{short} is already in use"));
+            }
+        }
+    }
+    None
+}
+
+/// Deletes a definition's objects, and lets it go when none is left.
+async fn clean_up(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
+    let mut left = 0;
+    for resource in c5c3_kinds::custom(&change.object) {
+        let Some(served) = server.registry().find(&resource.group, &resource.version, &resource.plural) else {
+            continue;
+        };
+        for entry in server.store().list(&served.prefix(None)).iter() {
+            left += 1;
+            match delete_object(server, &served, &entry.key, &DeleteOptions::default()).await {
+                Ok(answer) if answer["kind"] == "Status" => left -= 1,
+                Ok(_) => {}
+                Err(error) if error.reason == "NotFound" => left -= 1,
+                Err(error) => return Err(error),
+            }
+        }
+        break; // All versions show the same objects.
+    }
+    if left == 0 {
+        edit(server, &change.served, &change.key, |definition| drop_finalizer(definition, CLEANUP)).await?;
+        server.reload_registry();
+    }
+    Ok(())
+}
+
+/// When an object of a kind that is going has gone, its definition may go, too.
+pub(super) async fn instance_changed(server: &Arc<Server>, change: &Change) {
+    let Some(custom) = change.served.resource.custom().filter(|_| change.gone) else { return };
+    let Some(served) = server.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+        return;
+    };
+    let key = served.key(None, &custom.definition);
+    let Some(object) = server.store().get(&key).and_then(|entry| of_entry(&served.resource, &entry).ok()) else {
+        return;
+    };
+    if is_going(&object) {
+        let definition = Change { served, key, object, gone: false };
+        if let Err(error) = clean_up(server, &definition).await {
+            tracing::warn!(error = error.message, "a definition cannot be cleaned up");
+        }
+    }
+}

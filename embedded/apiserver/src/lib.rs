@@ -1,0 +1,34 @@
+//! A Kubernetes API in one process: for one machine, and for tests. Never what production runs on.
+//!
+//! ```text
+//! connection ─► who is it? ─► what is asked? ─► may they? ─► verb ─► admission ─► store ─► watches
+//!   http.rs       auth           path.rs        policy      verbs/   server.rs     c5c3-store
+//! ```
+//!
+//! Storage, field ownership, the built-in kinds and security are crates of their own; this one is the server between
+//! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
+//!
+//! Not served: protobuf, conversion webhooks, ValidatingAdmissionPolicy, quotas, the aggregation layer, and what needs a
+//! node (logs, exec, port-forward). Admission webhooks are registered and not yet called.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod call;
+mod controllers;
+mod documents;
+mod faults;
+mod http_server;
+mod object;
+mod path;
+mod registry;
+mod reply;
+mod reviews;
+mod selector;
+mod server;
+mod status;
+mod verbs;
+
+pub use faults::{Fault, Faults};
+pub use http_server::{Listening, ServeError, listen};
+pub use server::{Config, Server, StartError, Storage};
+pub use status::ApiError;

@@ -1,0 +1,123 @@
+//! What is served: the built-in resources, and one for each version of each CRD.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use c5c3_fields::Shape;
+use c5c3_kinds::Resource;
+use c5c3_schema::Schema;
+use serde_json::Value;
+
+use crate::path::Target;
+
+/// A resource, with what writing to it takes.
+pub struct Served {
+    /// What clients know of it.
+    pub resource: Resource,
+    schema: OnceLock<Option<Schema>>,
+    shape: OnceLock<Shape>,
+}
+
+impl Served {
+    fn new(resource: Resource) -> Self {
+        Self { resource, schema: OnceLock::new(), shape: OnceLock::new() }
+    }
+
+    /// Its schema; none for a definition whose schema does not compile, which is refused on the way in.
+    pub fn schema(&self) -> Option<&Schema> {
+        let compile = || match self.resource.custom() {
+            Some(custom) => Schema::compile(&custom.schema).ok(),
+            None => c5c3_kinds::compiled(&self.resource).cloned(),
+        };
+        self.schema.get_or_init(compile).as_ref()
+    }
+
+    /// How its objects merge.
+    pub fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| Shape::compile(c5c3_kinds::schema(&self.resource)))
+    }
+
+    /// Whether its status has an endpoint of its own, and so is not written with the object.
+    pub fn has_status(&self) -> bool {
+        self.resource.subresource("status").is_some()
+    }
+
+    /// The prefix of its objects' keys; with a namespace, of those in it.
+    pub fn prefix(&self, namespace: Option<&str>) -> String {
+        match namespace {
+            Some(namespace) => format!("/{}/{namespace}/", self.resource.storage_prefix),
+            None => format!("/{}/", self.resource.storage_prefix),
+        }
+    }
+
+    /// The key of an object. Cluster-scoped objects are in a namespace that no one can have.
+    pub fn key(&self, namespace: Option<&str>, name: &str) -> String {
+        format!("/{}/{}/{name}", self.resource.storage_prefix, namespace.unwrap_or("-"))
+    }
+}
+
+/// Everything that is served at one moment.
+pub struct Registry {
+    served: HashMap<(String, String, String), Arc<Served>>,
+}
+
+impl Registry {
+    /// The built-in resources and those of the definitions.
+    pub fn new<'a>(definitions: impl IntoIterator<Item = &'a Value>, before: Option<&Self>) -> Self {
+        let builtin = c5c3_kinds::builtin().iter().cloned();
+        let mut served = HashMap::new();
+        let mut add = |resource: Resource, kept: Option<Arc<Served>>| {
+            let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+            served.insert(path, kept.unwrap_or_else(|| Arc::new(Served::new(resource))));
+        };
+        for resource in builtin {
+            // Schemas of built-in kinds are compiled once, and never change.
+            let kept = before.and_then(|before| before.find(&resource.group, &resource.version, &resource.plural));
+            add(resource, kept);
+        }
+        for definition in definitions {
+            for resource in c5c3_kinds::custom(definition) {
+                add(resource, None);
+            }
+        }
+        Self { served }
+    }
+
+    /// The resource of that group, version and plural.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
+        self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+    }
+
+    /// The resource that a request asks for.
+    pub fn target(&self, target: &Target) -> Option<Arc<Served>> {
+        self.find(&target.group, &target.version, &target.plural)
+    }
+
+    /// The resource of an object, by its `apiVersion` and `kind`.
+    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Served>> {
+        self.served.values().find(|s| s.resource.kind == kind && s.resource.api_version() == api_version).cloned()
+    }
+
+    /// Every resource, in a stable order.
+    pub fn all(&self) -> Vec<Arc<Served>> {
+        let mut all: Vec<Arc<Served>> = self.served.values().cloned().collect();
+        all.sort_by(|a, b| {
+            let key = |s: &Served| (s.resource.group.clone(), s.resource.version.clone(), s.resource.plural.clone());
+            key(a).cmp(&key(b))
+        });
+        all
+    }
+
+    /// One resource for each place where objects are stored.
+    pub fn stored(&self) -> Vec<Arc<Served>> {
+        let mut seen = std::collections::HashSet::new();
+        let mut all = self.all();
+        all.retain(|s| {
+            let resource = &s.resource;
+            resource.allows("list")
+                && resource.api_version() == resource.storage_version
+                && seen.insert(resource.storage_prefix.clone())
+        });
+        all
+    }
+}

@@ -1,0 +1,115 @@
+//! Answers: which form the client wants an object in, and the response that carries it.
+
+use axum::body::Body;
+use c5c3_kinds::{IncludeObject, Resource};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::path::Query;
+use crate::status::ApiError;
+
+/// The form that a client wants objects in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As they are.
+    Object,
+    /// As rows of a table.
+    Table(IncludeObject),
+    /// Their metadata.
+    Metadata,
+}
+
+impl Form {
+    /// Reads the `Accept` header. The first form that is served wins.
+    pub fn wanted(headers: &HeaderMap, query: &Query) -> Result<Self, ApiError> {
+        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            let form = parts.find_map(|part| part.strip_prefix("as="));
+            match (media, form) {
+                ("application/json" | "*/*" | "application/*" | "", None) => return Ok(Self::Object),
+                ("application/json", Some("Table")) => {
+                    let include = IncludeObject::parse(query.raw("includeObject").unwrap_or_default());
+                    return include
+                        .map(Self::Table)
+                        .ok_or_else(|| ApiError::bad_request("includeObject is None, Metadata or Object"));
+                }
+                ("application/json", Some("PartialObjectMetadata" | "PartialObjectMetadataList")) => {
+                    return Ok(Self::Metadata);
+                }
+                _ => {}
+            }
+        }
+        let message = "only the following media types are accepted: application/json";
+        Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
+    }
+
+    /// One object in this form.
+    pub fn object(self, resource: &Resource, object: Value) -> Value {
+        match self {
+            Self::Object => object,
+            Self::Metadata => c5c3_kinds::partial(&object),
+            Self::Table(include) => {
+                let version = object["metadata"]["resourceVersion"].clone();
+                let mut table = c5c3_kinds::table(resource, &[object], include, Timestamp::now());
+                table["metadata"] = json!({"resourceVersion": version});
+                table
+            }
+        }
+    }
+
+    /// A list in this form.
+    pub fn list(self, resource: &Resource, items: Vec<Value>, metadata: Value) -> Value {
+        match self {
+            Self::Object => json!({
+                "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata, "items": items,
+            }),
+            Self::Metadata => json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                "items": items.iter().map(c5c3_kinds::partial).collect::<Vec<_>>(),
+            }),
+            Self::Table(include) => {
+                let mut table = c5c3_kinds::table(resource, &items, include, Timestamp::now());
+                table["metadata"] = metadata;
+                table
+            }
+        }
+    }
+}
+
+/// A JSON response.
+pub fn json_reply(code: StatusCode, body: &Value) -> Response<Body> {
+    bytes_reply(code, "application/json", body.to_string())
+}
+
+/// A response of any kind.
+pub fn bytes_reply(code: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+impl From<ApiError> for Response<Body> {
+    fn from(error: ApiError) -> Self {
+        let mut response = json_reply(error.code, &error.to_value());
+        if let Some(seconds) = error.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// Adds warnings, as `kubectl` prints them.
+pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
+        let text: String = warning.chars().filter(|c| !c.is_control()).collect();
+        let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}

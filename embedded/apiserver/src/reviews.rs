@@ -1,0 +1,47 @@
+//! Objects that are answered instead of stored: reviews and token requests.
+
+use c5c3_auth::{Refusal, review};
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::server::{StoreLookup, refused};
+use crate::status::ApiError;
+use crate::verbs::Done;
+
+/// The answer to a review; none for an object that is stored.
+pub(crate) fn review(call: &Call<'_>, object: &Value) -> Result<Option<Done>, ApiError> {
+    let server = call.server;
+    let with_policy = |decide: &dyn Fn(&c5c3_auth::rbac::Policy) -> Result<Value, Refusal>| server.with_policy(decide);
+    let answered = match call.served.resource.kind.as_str() {
+        _ if call.served.resource.custom().is_some() => return Ok(None),
+        "TokenReview" => review::token_review(object, server.authenticator(), &StoreLookup(server), Timestamp::now()),
+        "SelfSubjectReview" => Ok(review::self_subject_review(object, &call.user)),
+        "SubjectAccessReview" => with_policy(&|policy| review::subject_access_review(object, policy)),
+        "LocalSubjectAccessReview" => {
+            let namespace = call.target.namespace.as_deref().unwrap_or_default();
+            with_policy(&|policy| review::local_subject_access_review(object, namespace, policy))
+        }
+        "SelfSubjectAccessReview" => {
+            with_policy(&|policy| review::self_subject_access_review(object, policy, &call.user))
+        }
+        "SelfSubjectRulesReview" => {
+            with_policy(&|policy| review::self_subject_rules_review(object, policy, &call.user))
+        }
+        _ => return Ok(None),
+    };
+    let object = answered.map_err(|refusal| refused(&refusal))?;
+    Ok(Some(Done { code: StatusCode::CREATED, object, warnings: Vec::new() }))
+}
+
+/// A token for a service account.
+pub(crate) fn token(call: &Call<'_>) -> Result<Done, ApiError> {
+    let request = call.object()?;
+    let namespace = call.target.namespace.as_deref().unwrap_or_default();
+    let tokens = call.server.authenticator().service_accounts();
+    let object = tokens
+        .token_request(&request, namespace, call.name()?, &StoreLookup(call.server), Timestamp::now())
+        .map_err(|refusal| refused(&refusal))?;
+    Ok(Done { code: StatusCode::CREATED, object, warnings: Vec::new() })
+}

@@ -1,0 +1,219 @@
+//! Label and field selectors.
+
+use serde_json::Value;
+
+/// The longest selector that is taken: a URL is not longer.
+const LONGEST: usize = 64 * 1024;
+
+/// One requirement on labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Requirement {
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+    Exists(String),
+    Missing(String),
+    Greater(String, i64),
+    Less(String, i64),
+}
+
+/// A label selector; the empty one takes everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels(Vec<Requirement>);
+
+impl Labels {
+    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("the label selector is longer than {LONGEST} bytes"));
+        }
+        split(text)?.into_iter().map(|part| requirement(part.trim())).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The selector of an object, as `matchLabels` and `matchExpressions`.
+    pub fn from_object(selector: &Value) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+            requirements.push(Requirement::In(key.clone(), vec![value.as_str().unwrap_or_default().to_owned()]));
+        }
+        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+            let key = expression["key"].as_str().unwrap_or_default().to_owned();
+            let values = expression["values"].as_array().into_iter().flatten();
+            let values: Vec<String> = values.filter_map(Value::as_str).map(ToOwned::to_owned).collect();
+            requirements.push(match expression["operator"].as_str().unwrap_or_default() {
+                "In" => Requirement::In(key, values),
+                "NotIn" => Requirement::NotIn(key, values),
+                "Exists" => Requirement::Exists(key),
+                "DoesNotExist" => Requirement::Missing(key),
+                other => return Err(format!("{other:?} is not a valid label selector operator")),
+            });
+        }
+        Ok(Self(requirements))
+    }
+
+    /// Whether everything is taken.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an object with these labels is taken.
+    pub fn matches(&self, labels: &Value) -> bool {
+        let label = |key: &str| labels.get(key).and_then(Value::as_str);
+        self.0.iter().all(|requirement| match requirement {
+            Requirement::In(key, values) => label(key).is_some_and(|value| values.iter().any(|one| one == value)),
+            Requirement::NotIn(key, values) => label(key).is_none_or(|value| values.iter().all(|one| one != value)),
+            Requirement::Exists(key) => label(key).is_some(),
+            Requirement::Missing(key) => label(key).is_none(),
+            Requirement::Greater(key, bound) => number(label(key)).is_some_and(|number| number > *bound),
+            Requirement::Less(key, bound) => number(label(key)).is_some_and(|number| number < *bound),
+        })
+    }
+}
+
+fn number(label: Option<&str>) -> Option<i64> {
+    label.and_then(|value| value.parse().ok())
+}
+
+/// Splits at commas outside parentheses.
+fn split(text: &str) -> Result<Vec<&str>, String> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (index, character) in text.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1).ok_or_else(|| format!("unable to parse requirement: {text}"))?,
+            ',' if depth == 0 => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err(format!("unable to parse requirement: {text}: a parenthesis is not closed"));
+    }
+    parts.push(&text[start..]);
+    parts.retain(|part| !part.trim().is_empty());
+    Ok(parts)
+}
+
+fn requirement(text: &str) -> Result<Requirement, String> {
+    let bad = || format!("unable to parse requirement: {text:?}");
+    let key = |text: &str| -> Result<String, String> {
+        let text = text.trim();
+        let known = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        if text.is_empty() || text.len() > 317 || !text.chars().all(known) { Err(bad()) } else { Ok(text.to_owned()) }
+    };
+    let value = |text: &str| -> Result<String, String> {
+        let text = text.trim();
+        let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if text.len() > 63 || !text.chars().all(known) { Err(bad()) } else { Ok(text.to_owned()) }
+    };
+    let values = |list: &str| -> Result<Vec<String>, String> {
+        let inner = list.trim().strip_prefix('(').and_then(|list| list.strip_suffix(')')).ok_or_else(bad)?;
+        inner.split(',').map(value).collect()
+    };
+    if let Some(rest) = text.strip_prefix('!') {
+        return Ok(Requirement::Missing(key(rest)?));
+    }
+    for (operator, negated) in [("!=", true), ("==", false), ("=", false)] {
+        if let Some((left, right)) = text.split_once(operator) {
+            let (left, right) = (key(left)?, vec![value(right)?]);
+            return Ok(if negated { Requirement::NotIn(left, right) } else { Requirement::In(left, right) });
+        }
+    }
+    for (operator, negated) in [(" notin ", true), (" in ", false), (" notin(", true), (" in(", false)] {
+        if let Some((left, right)) = text.split_once(operator) {
+            let right = if operator.ends_with('(') { format!("({right}") } else { right.to_owned() };
+            let (left, right) = (key(left)?, values(&right)?);
+            return Ok(if negated { Requirement::NotIn(left, right) } else { Requirement::In(left, right) });
+        }
+    }
+    if let Some((left, right)) = text.split_once('>') {
+        return Ok(Requirement::Greater(key(left)?, right.trim().parse().map_err(|_| bad())?));
+    }
+    if let Some((left, right)) = text.split_once('<') {
+        return Ok(Requirement::Less(key(left)?, right.trim().parse().map_err(|_| bad())?));
+    }
+    Ok(Requirement::Exists(key(text)?))
+}
+
+/// A field selector: every field must be equal to, or different from, a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields(Vec<(String, bool, String)>);
+
+impl Fields {
+    /// Reads `metadata.name=a,status.phase!=Running`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > LONGEST {
+            return Err(format!("the field selector is longer than {LONGEST} bytes"));
+        }
+        let parts = text.split(',').filter(|part| !part.trim().is_empty());
+        parts
+            .map(|part| {
+                let (field, equal, value) = if let Some((field, value)) = part.split_once("!=") {
+                    (field, false, value)
+                } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+                    (field, true, value)
+                } else {
+                    return Err(format!("invalid selector: '{part}'; can't understand '{part}'"));
+                };
+                Ok((field.trim().to_owned(), equal, value.trim().to_owned()))
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether everything is taken.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields it looks at.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(field, _, _)| field.as_str())
+    }
+
+    /// Whether an object with these fields is taken.
+    pub fn matches(&self, fields: &[(String, String)]) -> bool {
+        self.0.iter().all(|(field, equal, value)| {
+            let found = fields.iter().find(|(name, _)| name == field).map_or("", |(_, found)| found.as_str());
+            (found == value) == *equal
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn label_selectors_take_what_kubernetes_takes() {
+        let labels = json!({"app": "press", "tier": "back", "rank": "7"});
+        for (selector, takes) in [
+            ("", true),
+            ("app=press", true),
+            ("app==press,tier!=front", true),
+            ("app in (mill, press),tier notin (front)", true),
+            ("app in(mill,press)", true),
+            ("app,!gone", true),
+            ("gone", false),
+            ("rank>6,rank<8", true),
+            ("rank>7", false),
+            ("gone!=x", true),
+        ] {
+            assert_eq!(Labels::parse(selector).unwrap().matches(&labels), takes, "{selector}");
+        }
+        for wrong in ["app in press", "a b", "=x", "app in (a", "!", "app=a b"] {
+            assert!(Labels::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn field_selectors_compare_for_equality() {
+        let fields = vec![("metadata.name".to_owned(), "tree".to_owned())];
+        assert!(Fields::parse("metadata.name=tree").unwrap().matches(&fields));
+        assert!(!Fields::parse("metadata.name!=tree").unwrap().matches(&fields));
+        assert!(Fields::parse("metadata.name").is_err());
+    }
+}

@@ -1,0 +1,446 @@
+//! The server: its state, who may do what, and what becomes of a request.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::body::Body;
+use bytes::Bytes;
+use c5c3_auth::rbac::{self, Attributes, Policy};
+use c5c3_auth::{Authenticator, Found, Impersonation, Kind, Lookup, Pki, Refusal, UserInfo};
+use c5c3_store::{Options, Store};
+use http::request::Parts;
+use http::{Method, Response, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::Call;
+use crate::controllers;
+use crate::documents;
+use crate::faults::Faults;
+use crate::object::{is_going, meta, of_entry};
+use crate::path::{Asked, Query, Target, verb};
+use crate::registry::{Registry, Served};
+use crate::status::ApiError;
+use crate::verbs;
+
+/// The largest body that is taken, as a real server's.
+pub(crate) const LARGEST_BODY: usize = 3 * 1024 * 1024;
+
+/// Where objects are kept.
+#[derive(Clone, Debug)]
+pub enum Storage {
+    /// In memory, for tests.
+    Memory,
+    /// In a folder, durably.
+    Folder(PathBuf),
+}
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where objects are kept.
+    pub storage: Storage,
+    /// Names and addresses of the server beside the usual ones, for its certificate.
+    pub extra_names: Vec<String>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store does not open.
+    #[error("cannot open the store: {0}")]
+    Store(#[from] c5c3_store::OpenError),
+    /// The keys and certificates cannot be made or read.
+    #[error("cannot set up keys and certificates: {0}")]
+    Pki(#[from] c5c3_auth::PkiError),
+    /// The objects that every cluster has cannot be written.
+    #[error("cannot write what every cluster has: {0}")]
+    Bootstrap(String),
+}
+
+/// A Kubernetes API.
+pub struct Server {
+    store: Store,
+    pki: Pki,
+    authenticator: Authenticator,
+    registry: RwLock<Arc<Registry>>,
+    policy: RwLock<Policy>,
+    faults: Faults,
+    break_watches: watch::Sender<u64>,
+    stop: CancellationToken,
+}
+
+impl Server {
+    /// Starts a server. It answers [`Server::handle`] at once; controllers work until [`Server::stop`].
+    pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
+        let now = Timestamp::now();
+        let (store, pki) = match &config.storage {
+            Storage::Memory => (Store::in_memory(Options::default()), Pki::in_memory(&config.extra_names, now)?),
+            Storage::Folder(folder) => {
+                let store = Store::open(&folder.join("store"), Options::default())?;
+                (store, Pki::open(&folder.join("pki"), &config.extra_names, now)?)
+            }
+        };
+        let server = Arc::new(Self {
+            authenticator: Authenticator::new(&pki),
+            registry: RwLock::new(Arc::new(Registry::new([], None))),
+            policy: RwLock::default(),
+            faults: Faults::default(),
+            break_watches: watch::channel(0).0,
+            stop: CancellationToken::new(),
+            store,
+            pki,
+        });
+        server.load();
+        controllers::bootstrap(&server).await.map_err(|error| StartError::Bootstrap(error.message))?;
+        controllers::start(&server);
+        Ok(server)
+    }
+
+    /// Stops the controllers and ends every watch.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.break_watches();
+        self.store.clone().close().await;
+    }
+
+    /// Ends every watch that is open; clients open new ones.
+    pub fn break_watches(&self) {
+        self.break_watches.send_modify(|count| *count += 1);
+    }
+
+    /// Failures on demand.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The server's keys and certificates.
+    pub fn pki(&self) -> &Pki {
+        &self.pki
+    }
+
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.authenticator
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn stopped(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    pub(crate) fn watch_breaker(&self) -> watch::Receiver<u64> {
+        self.break_watches.subscribe()
+    }
+
+    /// What is served now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs `work` with the policy.
+    pub(crate) fn with_policy<T>(&self, work: impl FnOnce(&Policy) -> T) -> T {
+        work(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads what is stored of definitions and policy.
+    fn load(&self) {
+        self.reload_registry();
+        let registry = self.registry();
+        for plural in ["roles", "clusterroles", "rolebindings", "clusterrolebindings"] {
+            if let Some(served) = registry.find("rbac.authorization.k8s.io", "v1", plural) {
+                for entry in self.store.list(&served.prefix(None)).iter() {
+                    if let Ok(object) = of_entry(&served.resource, entry) {
+                        self.learn(&served, &object);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Serves the definitions that are stored now.
+    pub(crate) fn reload_registry(&self) {
+        let before = self.registry();
+        let Some(served) = before.find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else { return };
+        let definitions: Vec<Value> = self
+            .store
+            .list(&served.prefix(None))
+            .iter()
+            .filter_map(|entry| of_entry(&served.resource, entry).ok())
+            .collect();
+        let accepted = definitions.iter().filter(|definition| controllers::names_accepted(definition));
+        let registry = Arc::new(Registry::new(accepted, Some(&before)));
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = registry;
+    }
+
+    fn learn(&self, served: &Served, object: &Value) {
+        let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        let (namespace, name) = (meta(object, "namespace"), meta(object, "name"));
+        let key = served.key(Some(namespace).filter(|namespace| !namespace.is_empty()), name);
+        if self.store.get(&key).is_some() {
+            if let Err(error) = policy.set(object) {
+                tracing::warn!(%error, "a rule cannot be read, and allows nothing");
+            }
+        } else {
+            policy.remove(&served.resource.kind, namespace, name);
+        }
+    }
+
+    /// Takes note of a write, before it is acknowledged to the client: the next request goes by it.
+    pub(crate) fn written(&self, served: &Served, object: &Value) {
+        match served.resource.group.as_str() {
+            "rbac.authorization.k8s.io" => self.learn(served, object),
+            "apiextensions.k8s.io" => self.reload_registry(),
+            _ => {}
+        }
+    }
+
+    /// An object as a reader sees it: with the defaults of its definition as it is now.
+    pub(crate) fn readable(&self, served: &Served, mut object: Value) -> Value {
+        if served.resource.custom().is_some()
+            && let Some(schema) = served.schema()
+        {
+            schema.prune(&mut object);
+            schema.default(&mut object);
+        }
+        object
+    }
+
+    /// Refuses a revision that has not happened.
+    pub(crate) fn not_in_the_future(&self, revision: u64) -> Result<(), ApiError> {
+        let current = self.store.revision();
+        if revision <= current {
+            return Ok(());
+        }
+        let message = format!("Timeout: Too large resource version: {revision}, current: {current}");
+        Err(ApiError { retry_after: Some(1), ..ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) })
+    }
+
+    /// Serves one request.
+    pub async fn handle(self: &Arc<Self>, parts: Parts, body: Bytes, user: UserInfo) -> Response<Body> {
+        match self.answer(parts, body, user).await {
+            Ok(response) => response,
+            Err(error) => error.into(),
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, parts: Parts, body: Bytes, user: UserInfo) -> Result<Response<Body>, ApiError> {
+        if body.len() > LARGEST_BODY {
+            let message = format!("Request entity too large: limit is {LARGEST_BODY}");
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message));
+        }
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let path = parts.uri.path().to_owned();
+        let asked = Asked::parse(&path);
+        let verb = match &asked {
+            Asked::Resource(target) => verb(&parts.method, target, &query),
+            Asked::Path => method_verb(&parts.method),
+        };
+        if let Some((code, delay)) = self.faults.strike(verb, &path) {
+            tokio::time::sleep(delay).await;
+            if let Some(code) = code {
+                return Err(injected(code));
+            }
+        }
+        let user = self.acting_user(&parts, user)?;
+        match asked {
+            Asked::Path => {
+                self.may(&user, &Attributes::path(verb, &path))?;
+                documents::serve(self, &parts.method, &path, &parts.headers)
+            }
+            Asked::Resource(target) => {
+                self.authorize(&user, verb, &target, &query)?;
+                let served = self.registry().target(&target).ok_or_else(ApiError::no_such_path)?;
+                if served.resource.namespaced
+                    && target.namespace.is_none()
+                    && !matches!(verb, "list" | "watch")
+                    && target.name.is_some()
+                {
+                    return Err(ApiError::no_such_path());
+                }
+                let call = Call { server: self, served, target, query, headers: parts.headers, body, user };
+                verbs::serve(call, &parts.method).await
+            }
+        }
+    }
+
+    /// Who a request is served as: the user, or whom they act as.
+    fn acting_user(&self, parts: &Parts, user: UserInfo) -> Result<UserInfo, ApiError> {
+        let headers = parts.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        match Impersonation::from_headers(headers).map_err(|refusal| refused(&refusal))? {
+            None => Ok(user),
+            Some(other) => {
+                self.with_policy(|policy| other.authorize(policy, &user)).map_err(|refusal| refused(&refusal))
+            }
+        }
+    }
+
+    fn authorize(&self, user: &UserInfo, verb: &str, target: &Target, query: &Query) -> Result<(), ApiError> {
+        let selected = query
+            .get("fieldSelector")
+            .and_then(|text| text.split(',').find_map(|part| part.strip_prefix("metadata.name=")));
+        let attributes = Attributes {
+            verb,
+            group: &target.group,
+            resource: &target.plural,
+            subresource: target.subresource.as_deref().unwrap_or_default(),
+            name: target.name.as_deref().or(selected).unwrap_or_default(),
+            namespace: target.namespace.as_deref().unwrap_or_default(),
+            path: "",
+        };
+        self.may(user, &attributes)
+    }
+
+    fn may(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Result<(), ApiError> {
+        let decision = self.with_policy(|policy| policy.authorize(user, attributes));
+        if decision.allowed { Ok(()) } else { Err(refused(&attributes.forbidden(user, &decision.reason))) }
+    }
+
+    /// Whose bearer token this is.
+    pub fn bearer(&self, token: &str) -> Option<UserInfo> {
+        self.authenticator.bearer(token, &StoreLookup(self), Timestamp::now()).ok().map(|found| found.user)
+    }
+
+    /// Who sends a request: by certificate, by token, or nobody. A wrong token is an error, not nobody.
+    pub fn identify(&self, parts: &Parts, certificate: Option<UserInfo>) -> Result<UserInfo, ApiError> {
+        let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        match (certificate, header.and_then(|header| header.split_once(' '))) {
+            (Some(user), _) => Ok(user),
+            (None, Some((scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {
+                self.bearer(token.trim()).ok_or_else(ApiError::unauthorized)
+            }
+            _ => Ok(UserInfo::anonymous()),
+        }
+    }
+
+    /// Refuses what may not be created now.
+    pub(crate) fn may_be_created(&self, call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+        self.may_be_granted(call, None, object)?;
+        let Some(namespace) = call.namespace() else { return Ok(()) };
+        let registry = self.registry();
+        let Some(namespaces) = registry.find("", "v1", "namespaces") else { return Ok(()) };
+        let entry = self
+            .store
+            .get(&namespaces.key(None, namespace))
+            .ok_or_else(|| ApiError::not_found(&namespaces.resource, namespace))?;
+        if is_going(&of_entry(&namespaces.resource, &entry)?) {
+            let name = meta(object, "name");
+            let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+            let mut error = ApiError::forbidden_object(&call.served.resource, name, &why);
+            error.details["causes"] = serde_json::json!([{"reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"), "field": "metadata.namespace"}]);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Refuses a change that may not be made.
+    pub(crate) fn may_be_changed(&self, call: &Call<'_>, old: &Value, new: &Value) -> Result<(), ApiError> {
+        self.may_be_granted(call, Some(old), new)
+    }
+
+    /// Refuses to delete what no cluster can be without.
+    pub(crate) fn may_be_deleted(&self, call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+        let resource = &call.served.resource;
+        let name = meta(object, "name");
+        let kept = resource.group.is_empty()
+            && resource.kind == "Namespace"
+            && matches!(name, "default" | "kube-system" | "kube-public");
+        if kept { Err(ApiError::forbidden_object(resource, name, "this namespace may not be deleted")) } else { Ok(()) }
+    }
+
+    /// Nobody grants what they do not have.
+    fn may_be_granted(&self, call: &Call<'_>, old: Option<&Value>, new: &Value) -> Result<(), ApiError> {
+        if call.served.resource.group != "rbac.authorization.k8s.io" {
+            return Ok(());
+        }
+        let granted = self.with_policy(|policy| {
+            if call.served.resource.kind.ends_with("Binding") {
+                rbac::check_binding(policy, &call.user, old, new)
+            } else {
+                rbac::check_role(policy, &call.user, old, new)
+            }
+        });
+        granted.map_err(|refusal| refused(&refusal))
+    }
+
+    /// Asks admission webhooks. None are called yet; see the crate's documentation.
+    #[allow(clippy::unused_async)] // Webhooks will be called from here.
+    pub(crate) async fn admit(
+        &self,
+        _: &Call<'_>,
+        _: &str,
+        object: Value,
+        _: Option<&Value>,
+    ) -> Result<Value, ApiError> {
+        Ok(object)
+    }
+}
+
+/// The objects that tokens are bound to, from the store.
+pub(crate) struct StoreLookup<'a>(pub(crate) &'a Server);
+
+impl Lookup for StoreLookup<'_> {
+    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found> {
+        let plural = match kind {
+            Kind::ServiceAccount => "serviceaccounts",
+            Kind::Pod => "pods",
+            Kind::Secret => "secrets",
+            Kind::Node => "nodes",
+        };
+        let served = self.0.registry().find("", "v1", plural)?;
+        let entry = self.0.store.get(&served.key(Some(namespace).filter(|_| served.resource.namespaced), name))?;
+        let object = of_entry(&served.resource, &entry).ok()?;
+        let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+        Some(Found {
+            uid: meta(&object, "uid").to_owned(),
+            deleted_at: meta(&object, "deletionTimestamp").parse().ok(),
+            service_account: text(&object["spec"]["serviceAccountName"]),
+            node: text(&object["spec"]["nodeName"]),
+        })
+    }
+}
+
+fn method_verb(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "get",
+        Method::HEAD => "head",
+        Method::POST => "post",
+        Method::PUT => "put",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "options",
+    }
+}
+
+/// A refusal of the auth crate as an answer.
+pub(crate) fn refused(refusal: &Refusal) -> ApiError {
+    let status = refusal.status();
+    let reason = match refusal.code() {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        422 => "Invalid",
+        _ => "InternalError",
+    };
+    let code = StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let message = status["message"].as_str().unwrap_or_default();
+    ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, message) }
+}
+
+fn injected(code: u16) -> ApiError {
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        _ => "InternalError",
+    };
+    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    ApiError { retry_after: (code == 429).then_some(1), ..ApiError::new(status, reason, "fault injected") }
+}

@@ -1,0 +1,150 @@
+//! Reading many objects: selectors, pages, and lists as of an older revision.
+
+use axum::body::Body;
+use c5c3_kinds::Resource;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::call::Call;
+use crate::object::of_entry;
+use crate::path::Query;
+use crate::reply::{Form, json_reply};
+use crate::selector::{Fields, Labels};
+use crate::status::ApiError;
+
+/// Which objects are meant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    labels: Labels,
+    fields: Fields,
+}
+
+impl Selection {
+    /// Reads the selectors of a query.
+    pub(crate) fn parse(resource: &Resource, query: &Query, name: Option<&str>) -> Result<Self, ApiError> {
+        let labels = Labels::parse(query.raw("labelSelector").unwrap_or_default()).map_err(ApiError::bad_request)?;
+        let mut text = query.raw("fieldSelector").unwrap_or_default().to_owned();
+        if let Some(name) = name {
+            text =
+                if text.is_empty() { format!("metadata.name={name}") } else { format!("{text},metadata.name={name}") };
+        }
+        let fields = Fields::parse(&text).map_err(ApiError::bad_request)?;
+        let known = c5c3_kinds::fields(resource, &json!({"metadata": {}}));
+        for field in fields.names() {
+            if !known.iter().any(|(known, _)| known == field) {
+                return Err(ApiError::bad_request(format!("field label not supported: {field}")));
+            }
+        }
+        Ok(Self { labels, fields })
+    }
+
+    /// Whether all objects are meant.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether an object is meant.
+    pub(crate) fn takes(&self, resource: &Resource, object: &Value) -> bool {
+        self.labels.matches(&object["metadata"]["labels"])
+            && (self.fields.is_empty() || self.fields.matches(&c5c3_kinds::fields(resource, object)))
+    }
+}
+
+/// Where a list goes on: at a revision, after a key.
+struct Continue {
+    revision: u64,
+    after: String,
+}
+
+impl Continue {
+    fn parse(token: &str) -> Result<Self, ApiError> {
+        let bad = || ApiError::bad_request("continue key is not valid: encoded string has been tampered with");
+        let text: String = hex(token).ok_or_else(bad)?;
+        let (revision, after) = text.split_once(' ').ok_or_else(bad)?;
+        Ok(Self { revision: revision.parse().map_err(|_| bad())?, after: after.to_owned() })
+    }
+
+    fn token(&self) -> String {
+        format!("{} {}", self.revision, self.after)
+            .bytes()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<Vec<_>>()
+            .concat()
+    }
+}
+
+fn hex(text: &str) -> Option<String> {
+    let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> =
+        digits.chunks(2).map(|pair| u8::try_from(pair.first()? * 16 + pair.get(1)?).ok()).collect::<Option<_>>()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The objects that the request means.
+pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
+    let resource = &call.served.resource;
+    let selection = Selection::parse(resource, &call.query, call.target.name.as_deref())?;
+    let limit = call.query.number("limit").map_err(ApiError::bad_request)?.filter(|limit| *limit > 0);
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let go_on = call.query.get("continue").map(Continue::parse).transpose()?;
+    let prefix = call.served.prefix(call.namespace());
+    let snapshot = match (&go_on, exact_revision(call)?) {
+        (Some(go_on), _) => call.server.store().list_at(&prefix, go_on.revision).map_err(|_| expired(call))?,
+        (None, Some(revision)) => call.server.store().list_at(&prefix, revision).map_err(|_| expired(call))?,
+        (None, None) => call.server.store().list(&prefix),
+    };
+    let after = go_on.as_ref().map_or("", |go_on| go_on.after.as_str());
+    let (mut items, mut last, mut remaining) = (Vec::new(), String::new(), 0u64);
+    for entry in snapshot.starting_after(after) {
+        if items.len() == limit {
+            remaining += 1;
+            continue;
+        }
+        let object = call.server.readable(&call.served, of_entry(resource, entry)?);
+        if selection.takes(resource, &object) {
+            items.push(object);
+        }
+        last = entry.key.to_string();
+    }
+    let mut metadata = json!({"resourceVersion": snapshot.revision.to_string()});
+    if remaining > 0 {
+        metadata["continue"] = Continue { revision: snapshot.revision, after: last }.token().into();
+        if selection.is_everything() {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+    }
+    Ok(json_reply(StatusCode::OK, &form.list(resource, items, metadata)))
+}
+
+/// The revision that the list must be of, if it must be of one.
+fn exact_revision(call: &Call<'_>) -> Result<Option<u64>, ApiError> {
+    let rule = call.query.get("resourceVersionMatch");
+    let Some(version) = call.query.get("resourceVersion") else {
+        return match rule {
+            Some(_) => {
+                Err(ApiError::bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            }
+            None => Ok(None),
+        };
+    };
+    let revision: u64 =
+        version.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version {version:?}")))?;
+    call.server.not_in_the_future(revision)?;
+    match rule {
+        Some("Exact") if revision == 0 => {
+            Err(ApiError::bad_request("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""))
+        }
+        Some("Exact") => Ok(Some(revision)),
+        // What is newest is not older than any.
+        Some("NotOlderThan") | None => Ok(None),
+        Some(other) => {
+            Err(ApiError::bad_request(format!("resourceVersionMatch is Exact or NotOlderThan, not {other:?}")))
+        }
+    }
+}
+
+fn expired(_: &Call<'_>) -> ApiError {
+    ApiError::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
+    )
+}

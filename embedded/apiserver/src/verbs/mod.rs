@@ -1,0 +1,98 @@
+//! What can be done with a resource.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod patch;
+mod prepare;
+mod scale;
+mod update;
+mod watch;
+
+use axum::body::Body;
+use http::{Method, Response, StatusCode};
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::path::verb;
+use crate::reply::{Form, json_reply, warn};
+use crate::status::ApiError;
+
+pub(crate) use delete::{Options as DeleteOptions, delete_object, finish_deletion};
+
+/// An object to answer with, its status code, and what the client should be warned of.
+pub(crate) struct Done {
+    pub(crate) code: StatusCode,
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Done {
+    pub(crate) fn ok(object: Value) -> Self {
+        Self { code: StatusCode::OK, object, warnings: Vec::new() }
+    }
+}
+
+/// Serves a request whose user may do what it asks for.
+pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Body>, ApiError> {
+    let verb = verb(method, &call.target, &call.query);
+    let form = Form::wanted(&call.headers, &call.query)?;
+    if let Some(subresource) = call.target.subresource.clone() {
+        return serve_below(call, &subresource, verb, form).await;
+    }
+    if !call.served.resource.allows(verb) {
+        return Err(ApiError::not_allowed());
+    }
+    match verb {
+        "watch" => watch::watch(&call, form),
+        "list" => list::list(&call, form),
+        "get" => {
+            let object = get::get(&call)?;
+            Ok(reply(&call, Done::ok(form.object(&call.served.resource, object))))
+        }
+        "create" => create::create(&call).await.map(|done| formed(&call, form, done)),
+        "update" => update::update(&call).await.map(|done| formed(&call, form, done)),
+        "patch" => patch::patch(&call).await.map(|done| formed(&call, form, done)),
+        "delete" => delete::delete(&call).await.map(|done| reply(&call, done)),
+        "deletecollection" => delete::delete_collection(&call).await.map(|done| reply(&call, done)),
+        _ => Err(ApiError::not_allowed()),
+    }
+}
+
+async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) -> Result<Response<Body>, ApiError> {
+    let resource = &call.served.resource;
+    let known = resource.subresource(subresource).ok_or_else(ApiError::no_such_path)?;
+    if !known.verbs.contains(&verb) {
+        return Err(ApiError::not_allowed());
+    }
+    match (subresource, verb) {
+        ("status" | "finalize", "get") => {
+            let object = get::get(&call)?;
+            Ok(reply(&call, Done::ok(form.object(resource, object))))
+        }
+        ("status" | "finalize", "update") => update::update(&call).await.map(|done| formed(&call, form, done)),
+        ("status" | "finalize", "patch") => patch::patch(&call).await.map(|done| formed(&call, form, done)),
+        ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, done)),
+        ("token", "create") => crate::reviews::token(&call).map(|done| reply(&call, done)),
+        _ => {
+            let message =
+                format!("{} of {} is not served: there is no node behind this API", subresource, resource.plural);
+            Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
+        }
+    }
+}
+
+fn formed(call: &Call<'_>, form: Form, done: Done) -> Response<Body> {
+    let object = form.object(&call.served.resource, done.object);
+    reply(call, Done { object, ..done })
+}
+
+fn reply(call: &Call<'_>, done: Done) -> Response<Body> {
+    let mut response = json_reply(done.code, &done.object);
+    warn(&mut response, &done.warnings);
+    if let Some(deprecation) = call.served.resource.custom().and_then(|custom| custom.deprecation.clone()) {
+        warn(&mut response, &[deprecation]);
+    }
+    response
+}

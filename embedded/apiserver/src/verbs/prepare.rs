@@ -1,0 +1,111 @@
+//! What every write goes through before it is stored: unknown fields, defaults, metadata, validation.
+
+use serde_json::Value;
+
+use crate::call::{Call, FieldValidation};
+use crate::object::{meta, meta_mut};
+use crate::status::ApiError;
+
+/// Checks that the object is of the kind and version of the path, and fills in what it leaves out.
+pub(super) fn check_kind(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
+    let resource = &call.served.resource;
+    if !object.is_object() {
+        return Err(ApiError::bad_request("the object provided is unrecognized: it is not an object"));
+    }
+    for (field, wanted) in [("kind", resource.kind.clone()), ("apiVersion", resource.api_version())] {
+        match object[field].as_str() {
+            Some(found) if found == wanted => {}
+            None | Some("") => object[field] = wanted.into(),
+            Some(found) => {
+                let message =
+                    format!("the {field} in the data ({found}) does not match the expected {field} ({wanted})");
+                return Err(ApiError::bad_request(message));
+            }
+        }
+    }
+    if resource.namespaced {
+        let asked = call.target.namespace.as_deref().unwrap_or_default();
+        match meta(object, "namespace") {
+            "" => drop(meta_mut(object).insert("namespace".into(), asked.into())),
+            own if own == asked => {}
+            own => {
+                let message = format!(
+                    "the namespace of the provided object does not match the namespace sent on the request: {own} and {asked}"
+                );
+                return Err(ApiError::bad_request(message));
+            }
+        }
+    } else {
+        meta_mut(object).remove("namespace");
+    }
+    Ok(())
+}
+
+/// Meets unknown fields as the client wishes, and drops them. Returns what it should be warned of.
+pub(super) fn unknown_fields(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, ApiError> {
+    let Some(schema) = call.served.schema() else { return Ok(Vec::new()) };
+    let how = call.field_validation()?;
+    let unknown: Vec<String> = if how == FieldValidation::Ignore {
+        Vec::new()
+    } else {
+        schema.unknown_fields(object).iter().map(|problem| format!("unknown field \"{}\"", problem.path)).collect()
+    };
+    if how == FieldValidation::Strict && !unknown.is_empty() {
+        let resource = &call.served.resource;
+        let message = format!(
+            "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
+            resource.kind,
+            resource.version,
+            resource.kind,
+            unknown.join(", ")
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    schema.prune(object);
+    Ok(unknown)
+}
+
+/// Fills in defaults.
+pub(super) fn default(call: &Call<'_>, object: &mut Value) {
+    let resource = &call.served.resource;
+    if resource.custom().is_some() {
+        if let Some(schema) = call.served.schema() {
+            schema.default(object);
+        }
+    } else {
+        c5c3_kinds::default(resource, object);
+    }
+}
+
+/// Puts back what a change of a built-in kind does not touch, such as the cluster address of a Service.
+pub(super) fn update(call: &Call<'_>, old: &Value, new: &mut Value) {
+    let resource = &call.served.resource;
+    match call.target.subresource.as_deref() {
+        None => c5c3_kinds::prepare_update(resource, new, old),
+        Some("status") => c5c3_kinds::prepare_status_update(resource, new, old),
+        Some(_) => {}
+    }
+}
+
+/// Everything that is wrong with an object that is to be stored.
+pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+    let resource = &call.served.resource;
+    let schema = call.served.schema().ok_or_else(|| ApiError::internal("the schema of this kind does not compile"))?;
+    let metadata = || {
+        let old = old.map(|old| &old["metadata"]);
+        c5c3_kinds::validate_metadata(&object["metadata"], old, resource.namespaced, resource.name_rule)
+    };
+    let mut problems = if resource.custom().is_some() {
+        let mut problems = metadata();
+        problems.extend(schema.validate(object, old));
+        problems
+    } else {
+        schema.validate(object, None)
+    };
+    if resource.custom().is_none() && problems.is_empty() {
+        // What an object may become is decided where it is written, not where its status is.
+        let whole = call.target.subresource.is_none();
+        problems = if whole { c5c3_kinds::validate(resource, object, old) } else { metadata() };
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, meta(object, "name"), &problems)) }
+}

@@ -1,0 +1,144 @@
+//! Replacing an object, or its status.
+
+use c5c3_store::{Entry, Expect, WriteError};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::get::live;
+use super::{Done, finish_deletion, prepare};
+use crate::call::Call;
+use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
+use crate::status::ApiError;
+
+/// How often an update without a resource version is tried again when it is overtaken.
+const TRIES: usize = 5;
+
+/// Replaces the object with the one in the body.
+pub(super) async fn update(call: &Call<'_>) -> Result<Done, ApiError> {
+    let name = call.name()?.to_owned();
+    let mut object = call.object()?;
+    prepare::check_kind(call, &mut object)?;
+    match meta(&object, "name") {
+        "" => drop(meta_mut(&mut object).insert("name".into(), name.clone().into())),
+        own if own == name => {}
+        own => {
+            let message = format!("the name of the object ({own}) does not match the name on the URL ({name})");
+            return Err(ApiError::bad_request(message));
+        }
+    }
+    let warnings = prepare::unknown_fields(call, &mut object)?;
+    let unconditional = meta(&object, "resourceVersion").is_empty();
+    for _ in 0..TRIES {
+        let (entry, old) = live(call)?;
+        match replace(call, &entry, &old, object.clone()).await {
+            Err(error) if unconditional && error.reason == "Conflict" => {}
+            other => return other.map(|done| Done { warnings, ..done }),
+        }
+    }
+    Err(ApiError::modified(&call.served.resource, &name))
+}
+
+/// Stores `new` in the place of `old`, if it may be.
+async fn replace(call: &Call<'_>, entry: &Entry, old: &Value, mut new: Value) -> Result<Done, ApiError> {
+    let resource = &call.served.resource;
+    let name = meta(old, "name");
+    if !meta(&new, "resourceVersion").is_empty() && meta(&new, "resourceVersion") != meta(old, "resourceVersion") {
+        return Err(ApiError::modified(resource, name));
+    }
+    if !meta(&new, "uid").is_empty() && meta(&new, "uid") != meta(old, "uid") {
+        let why = format!(
+            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+            meta(&new, "uid"),
+            meta(old, "uid")
+        );
+        return Err(ApiError::conflict(resource, name, &why));
+    }
+    keep_what_is_not_written(call, old, &mut new);
+    prepare::default(call, &mut new);
+    prepare::update(call, old, &mut new);
+    let new = call.with_writer(|writer| c5c3_fields::track_update(call.served.shape(), Some(old), new, writer));
+    store(call, entry, old, new).await
+}
+
+/// Puts back what a write to this endpoint does not touch: the status, or everything but it, and what the server set.
+pub(super) fn keep_what_is_not_written(call: &Call<'_>, old: &Value, new: &mut Value) {
+    let subresource = call.target.subresource.as_deref().unwrap_or_default();
+    match subresource {
+        "status" => {
+            let (status, sent) = (new.get("status").cloned(), new["metadata"].clone());
+            *new = old.clone();
+            match status {
+                Some(status) => new["status"] = status,
+                None => drop(new.as_object_mut().map(|object| object.remove("status"))),
+            }
+            // A custom resource's status endpoint takes neither labels nor finalizers; built-in ones take some. Field
+            // owners are taken from both.
+            if let Some(fields) = sent.get("managedFields") {
+                new["metadata"]["managedFields"] = fields.clone();
+            }
+        }
+        "finalize" => {
+            let finalizers = new["spec"]["finalizers"].clone();
+            *new = old.clone();
+            new["spec"]["finalizers"] = finalizers;
+        }
+        _ if call.served.has_status() => match old.get("status") {
+            Some(status) => new["status"] = status.clone(),
+            None => drop(new.as_object_mut().map(|object| object.remove("status"))),
+        },
+        _ => {}
+    }
+    let fields = meta_mut(new);
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "selfLink",
+        "generateName",
+    ] {
+        match old["metadata"].get(field) {
+            Some(value) => drop(fields.insert(field.into(), value.clone())),
+            None => drop(fields.remove(field)),
+        }
+    }
+    fields.insert("resourceVersion".into(), old["metadata"]["resourceVersion"].clone());
+}
+
+/// Checks and stores a changed object that is complete. One that says nothing new is not stored.
+pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: Value) -> Result<Done, ApiError> {
+    let resource = &call.served.resource;
+    call.server.may_be_changed(call, old, &new)?;
+    new = call.server.admit(call, "UPDATE", new, Some(old)).await?;
+    if resource.generation && call.target.subresource.as_deref() != Some("status") && !asks_the_same(old, &new) {
+        let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+        meta_mut(&mut new).insert("generation".into(), generation.into());
+    }
+    prepare::validate(call, &new, Some(old))?;
+    if is_going(&new) && finalizers(&new).iter().any(|finalizer| !finalizers(old).contains(finalizer)) {
+        let why = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted";
+        return Err(ApiError::forbidden_object(resource, meta(&new, "name"), why));
+    }
+    let new = c5c3_fields::settle(old, new);
+    if is_unchanged(old, &new) || call.is_dry_run()? {
+        return Ok(Done::ok(new));
+    }
+    let name = meta(&new, "name").to_owned();
+    if finish_deletion(call.server, &call.served, entry, &new).await? {
+        return Ok(Done::ok(new));
+    }
+    let (to_write, stored) = (new.clone(), resource.clone());
+    let expect = Expect::Revision(entry.revision);
+    match call.server.store().write(&entry.key, expect, move |revision| Some(write(&stored, to_write, revision))).await
+    {
+        Ok(written) => {
+            let mut new = new;
+            new["metadata"]["resourceVersion"] = json!(written.revision.to_string());
+            call.server.written(&call.served, &new);
+            Ok(Done { code: StatusCode::OK, object: new, warnings: Vec::new() })
+        }
+        Err(WriteError::Conflict { .. }) => Err(ApiError::modified(resource, &name)),
+        Err(error) => Err(ApiError::internal(error.to_string())),
+    }
+}

@@ -1,0 +1,185 @@
+//! Changes as they happen.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use c5c3_store::{Event, Watch};
+use futures::stream;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::list::Selection;
+use crate::call::Call;
+use crate::object::{of_entry, read};
+use crate::registry::Served;
+use crate::reply::{Form, bytes_reply};
+use crate::server::Server;
+use crate::status::ApiError;
+
+/// How often a client that asked for bookmarks hears that nothing happened.
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
+
+/// The longest watch, unless the client asks for another; a real server takes a random time between this and twice it.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
+
+/// A watch that is being served.
+struct Watching {
+    server: Arc<Server>,
+    served: Arc<Served>,
+    selection: Selection,
+    form: Form,
+    bookmarks: bool,
+    /// What is told before the first change.
+    first: std::vec::IntoIter<Value>,
+    changes: Watch,
+    ends: Instant,
+    next_bookmark: Instant,
+    over: bool,
+    stopped: tokio::sync::watch::Receiver<u64>,
+}
+
+/// Answers with a stream of events.
+pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
+    let resource = &call.served.resource;
+    let selection = Selection::parse(resource, &call.query, call.target.name.as_deref())?;
+    let prefix = call.served.prefix(call.namespace());
+    let version = call.query.get("resourceVersion").unwrap_or("0");
+    let revision: u64 =
+        version.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version {version:?}")))?;
+    let bookmarks = call.query.is_on("allowWatchBookmarks");
+    let initial = call.query.get("sendInitialEvents").map(|value| value == "true");
+    if initial == Some(true) && call.query.get("resourceVersionMatch") != Some("NotOlderThan") {
+        return Err(ApiError::bad_request(
+            "sendInitialEvents is forbidden unless resourceVersionMatch is set to NotOlderThan",
+        ));
+    }
+    call.server.not_in_the_future(revision)?;
+    // Without a revision, or with 0, a watch begins with what is there.
+    let from_start = initial.unwrap_or(revision == 0) && (initial == Some(true) || revision == 0);
+    let mut first = Vec::new();
+    let after = if from_start {
+        let snapshot = call.server.store().list(&prefix);
+        for entry in snapshot.iter() {
+            let object = call.server.readable(&call.served, of_entry(resource, entry)?);
+            if selection.takes(resource, &object) {
+                first.push(json!({"type": "ADDED", "object": form.object(resource, object)}));
+            }
+        }
+        if initial == Some(true) && bookmarks {
+            let mut bookmark = bookmark(&call.served, form, snapshot.revision);
+            bookmark["object"]["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            first.push(bookmark);
+        }
+        snapshot.revision
+    } else if revision == 0 {
+        call.server.store().revision()
+    } else {
+        revision
+    };
+    let timeout = call.query.number("timeoutSeconds").map_err(ApiError::bad_request)?;
+    let timeout = timeout.filter(|seconds| *seconds > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let changes = match call.server.store().watch(&prefix, after) {
+        Ok(changes) => changes,
+        Err(compacted) => {
+            let message = format!("too old resource version: {after} ({})", compacted.oldest);
+            let gone = json!({"type": "ERROR", "object": ApiError::expired(message).to_value()});
+            return Ok(bytes_reply(StatusCode::OK, "application/json", format!("{gone}\n")));
+        }
+    };
+    let now = Instant::now();
+    let watching = Watching {
+        server: call.server.clone(),
+        served: call.served.clone(),
+        selection,
+        form,
+        bookmarks,
+        first: first.into_iter(),
+        changes,
+        ends: now + timeout,
+        next_bookmark: now + BOOKMARK_INTERVAL,
+        over: false,
+        stopped: call.server.watch_breaker(),
+    };
+    let lines = stream::unfold(watching, |mut watching| async move {
+        let event = watching.next().await?;
+        let line = Ok::<_, Infallible>(Bytes::from(format!("{event}\n")));
+        Some((line, watching))
+    });
+    Ok(bytes_reply(StatusCode::OK, "application/json", Body::from_stream(lines)))
+}
+
+impl Watching {
+    async fn next(&mut self) -> Option<Value> {
+        if let Some(event) = self.first.next() {
+            return Some(event);
+        }
+        while !self.over {
+            let wake = if self.bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
+            tokio::select! {
+                biased;
+                _ = self.stopped.changed() => return None,
+                change = self.changes.next() => match change {
+                    Some(Ok(event)) => {
+                        if let Some(told) = self.told(&event) {
+                            return Some(told);
+                        }
+                    }
+                    Some(Err(lagged)) => {
+                        self.over = true;
+                        let message = format!("too old resource version: the watch fell behind after {}", lagged.seen);
+                        return Some(json!({"type": "ERROR", "object": ApiError::expired(message).to_value()}));
+                    }
+                    None => return None,
+                },
+                () = tokio::time::sleep_until(wake) => {
+                    if Instant::now() >= self.ends {
+                        // The last word of a watch says how far it got, so that the next one can go on from there.
+                        self.over = true;
+                        if !self.bookmarks {
+                            return None;
+                        }
+                    }
+                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                    return Some(bookmark(&self.served, self.form, self.changes.progress()));
+                }
+            }
+        }
+        None
+    }
+
+    /// What a change is to this watch: an object that comes to match is added, one that ceases to is deleted.
+    fn told(&self, event: &Event) -> Option<Value> {
+        let resource = &self.served.resource;
+        let object = |value: &Option<Bytes>| {
+            let object = value.as_ref().and_then(|value| read(resource, value).ok())?;
+            Some(self.server.readable(&self.served, object))
+        };
+        let takes =
+            |object: &Option<Value>| object.as_ref().is_some_and(|object| self.selection.takes(resource, object));
+        let (before, after) = (object(&event.previous), object(&event.value));
+        let (what, mut told) = match (takes(&before), takes(&after)) {
+            (false, true) => ("ADDED", after?),
+            (true, true) => ("MODIFIED", after?),
+            // What is told of a deleted object is how it was last, as of the revision that deleted it.
+            (true, false) => ("DELETED", before?),
+            (false, false) => return None,
+        };
+        told["metadata"]["resourceVersion"] = event.revision.to_string().into();
+        Some(json!({"type": what, "object": self.form.object(resource, told)}))
+    }
+}
+
+fn bookmark(served: &Served, form: Form, revision: u64) -> Value {
+    let resource = &served.resource;
+    let (kind, version) = match form {
+        Form::Object => (resource.kind.clone(), resource.api_version()),
+        Form::Metadata => ("PartialObjectMetadata".into(), "meta.k8s.io/v1".into()),
+        Form::Table(_) => ("Table".into(), "meta.k8s.io/v1".into()),
+    };
+    let metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+    json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": version, "metadata": metadata}})
+}

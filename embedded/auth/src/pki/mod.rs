@@ -1,0 +1,238 @@
+//! The cluster's own authority: its certificate, the server's, the clients', and the key that signs tokens.
+//!
+//! A data directory (mode 0700) holds `ca.crt`, `ca.key`, `server.crt`, `server.key` and `sa.key` (mode 0600). What is
+//! missing is made, what is nearly over is renewed, what contradicts itself is refused.
+
+mod directory;
+mod key;
+mod tls;
+mod x509;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use ring::digest::{SHA256, digest};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, ServerName};
+use secrecy::SecretString;
+
+pub(crate) use key::{P256, random};
+use x509::{Issuer, Purpose, Subject, Validity};
+
+use crate::user::{AUTHENTICATED, CREDENTIAL_ID, UserInfo};
+use crate::wording::hex;
+
+/// Names under which clients inside and outside the cluster reach the API.
+pub const SERVER_NAMES: [&str; 8] = [
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "10.96.0.1",
+];
+
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+const AUTHORITY_LIFE: SignedDuration = SignedDuration::from_hours(24 * 3650);
+const SERVER_LIFE: SignedDuration = SignedDuration::from_hours(24 * 365);
+/// Certificates hold a little before they are made, for clients whose clocks are behind.
+const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
+
+/// Why certificates or keys could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PkiError {
+    /// The system has no random numbers, without which there are no keys.
+    #[error("the system's random number generator failed")]
+    Random,
+    /// A private key is not PKCS#8 or not for P-256.
+    #[error("not a PKCS#8 P-256 private key in PEM form")]
+    Key,
+    /// A certificate is not one.
+    #[error("not an X.509 certificate that can be read")]
+    Certificate,
+    /// A client's certificate has run out, or is from the future.
+    #[error("the certificate is not in force at this time")]
+    NotInForce,
+    /// A name for the server's certificate is neither a DNS name nor an address.
+    #[error("{0:?} is neither a DNS name nor an IP address")]
+    Name(String),
+    /// A client certificate would last longer than calendars go.
+    #[error("a certificate cannot last {0:?}")]
+    Life(Duration),
+    /// A file is there and cannot be used; making a new one would lock out everybody who trusts the old one.
+    #[error("{path}: {reason}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The TLS library does not take what was made.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+}
+
+/// A certificate and the key that belongs to it.
+#[derive(Debug)]
+pub struct Identity {
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// The private key, PEM.
+    pub key: SecretString,
+}
+
+/// Everything that the API server proves itself and its clients with.
+#[derive(Debug)]
+pub struct Pki {
+    authority: Authority,
+    server: Leaf,
+    token_key: Arc<P256>,
+}
+
+#[derive(Debug)]
+struct Authority {
+    subject: Subject,
+    key: P256,
+    certificate: CertificateDer<'static>,
+    pem: String,
+}
+
+#[derive(Debug)]
+struct Leaf {
+    key: P256,
+    certificate: CertificateDer<'static>,
+}
+
+impl Pki {
+    /// Makes everything new, on no disk: for tests, and for servers that forget.
+    pub fn in_memory(extra_names: &[String], now: Timestamp) -> Result<Self, PkiError> {
+        let authority = Authority::new(P256::generate()?, now)?;
+        let server = authority.server(&server_names(extra_names)?, now)?;
+        Ok(Self { authority, server, token_key: Arc::new(P256::generate()?) })
+    }
+
+    /// Takes what `directory` holds, makes what is missing and renews what is due.
+    ///
+    /// The server's certificate is made anew when it lacks one of the names asked for, has less than a third of its
+    /// life left or is not the authority's. The authority's is prolonged with its old key, so that clients keep trusting it.
+    pub fn open(directory: &Path, extra_names: &[String], now: Timestamp) -> Result<Self, PkiError> {
+        directory::prepare(directory)?;
+        let authority = directory::authority(directory, now)?;
+        let server = directory::server(directory, &authority, &server_names(extra_names)?, now)?;
+        let token_key = Arc::new(directory::token_key(directory)?);
+        Ok(Self { authority, server, token_key })
+    }
+
+    /// The authority's certificate, which clients trust and pods find as `ca.crt`.
+    pub fn ca_pem(&self) -> &str {
+        &self.authority.pem
+    }
+
+    /// A client certificate: the common name is the user, each organization a group.
+    pub fn issue_client(
+        &self,
+        user: &str,
+        groups: &[&str],
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Identity, PkiError> {
+        let key = P256::generate()?;
+        let until = now.checked_add(ttl).map_err(|_| PkiError::Life(ttl))?;
+        let subject = Subject {
+            common_name: user.to_owned(),
+            organizations: groups.iter().map(|&group| group.to_owned()).collect(),
+        };
+        let validity = Validity { from: now - BACKDATE, until };
+        let certificate = x509::issue(&self.authority.issuer(), &key, &subject, &Purpose::Client, validity)?;
+        Ok(Identity { certificate: certificate_pem(&certificate), key: key.pem() })
+    }
+
+    /// How the server speaks TLS: its certificate, HTTP/2 before HTTP/1.1, client certificates welcome but not needed.
+    ///
+    /// A client certificate that this authority has not signed ends the handshake.
+    pub fn tls(&self) -> Result<ServerConfig, PkiError> {
+        tls::server_config(&self.authority.certificate, &self.server.certificate, self.server.key.der())
+    }
+
+    pub(crate) fn token_key(&self) -> Arc<P256> {
+        Arc::clone(&self.token_key)
+    }
+}
+
+impl Authority {
+    fn new(key: P256, now: Timestamp) -> Result<Self, PkiError> {
+        let subject = Self::subject();
+        let validity = Validity { from: now - BACKDATE, until: now + AUTHORITY_LIFE };
+        let issuer = Issuer { subject: &subject, key: &key };
+        let certificate = x509::issue(&issuer, &key, &subject, &Purpose::Authority, validity)?;
+        Ok(Self { pem: certificate_pem(&certificate), certificate, subject, key })
+    }
+
+    /// The same at every start: a prolonged authority must be the same one to those who trust the old certificate.
+    fn subject() -> Subject {
+        Subject { common_name: "kubernetes".to_owned(), organizations: Vec::new() }
+    }
+
+    fn issuer(&self) -> Issuer<'_> {
+        Issuer { subject: &self.subject, key: &self.key }
+    }
+
+    fn server(&self, names: &[ServerName<'static>], now: Timestamp) -> Result<Leaf, PkiError> {
+        let key = P256::generate()?;
+        let subject = Subject { common_name: "kube-apiserver".to_owned(), organizations: Vec::new() };
+        let validity = Validity { from: now - BACKDATE, until: now + SERVER_LIFE };
+        let certificate = x509::issue(&self.issuer(), &key, &subject, &Purpose::Server(names), validity)?;
+        Ok(Leaf { key, certificate })
+    }
+}
+
+/// Who presents this certificate, whose chain the TLS layer has verified.
+///
+/// Fails on a certificate that has run out since the connection was made, and on one without a common name.
+pub fn certificate_user(der: &[u8], now: Timestamp) -> Result<UserInfo, PkiError> {
+    let (subject, validity) = x509::read(der)?;
+    if now < validity.from || validity.until < now {
+        return Err(PkiError::NotInForce);
+    }
+    if subject.common_name.is_empty() {
+        return Err(PkiError::Certificate);
+    }
+    let mut user = UserInfo::new(subject.common_name, subject.organizations);
+    if !user.is_in(AUTHENTICATED) {
+        user.groups.push(AUTHENTICATED.to_owned());
+    }
+    let credential = format!("X509SHA256={}", hex(digest(&SHA256, der).as_ref()));
+    user.extra.insert(CREDENTIAL_ID.to_owned(), vec![credential]);
+    Ok(user)
+}
+
+fn server_names(extra: &[String]) -> Result<Vec<ServerName<'static>>, PkiError> {
+    let mut names = Vec::new();
+    for name in SERVER_NAMES.into_iter().chain(extra.iter().map(String::as_str)) {
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| PkiError::Name(name.to_owned()))?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn certificate_pem(der: &CertificateDer<'_>) -> String {
+    key::pem("CERTIFICATE", der).as_str().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

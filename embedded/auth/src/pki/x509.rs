@@ -1,0 +1,285 @@
+//! X.509 as far as a cluster's own authority needs it: writes P-256 certificates, reads a client's subject.
+//!
+//! Written here because a client certificate names each group in an organization of its own, and the usual
+//! builder crates keep one organization per subject. Every certificate has the key identifiers without which strict
+//! verifiers (Python 3.13, for one) refuse it.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use rustls::pki_types::{CertificateDer, ServerName};
+use yasna::models::{ObjectIdentifier, TaggedDerValue};
+use yasna::tags::{TAG_GENERALIZEDTIME, TAG_IA5STRING, TAG_PRINTABLESTRING, TAG_UTCTIME, TAG_UTF8STRING};
+use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, DERWriter, DERWriterSeq, Tag};
+
+use super::PkiError;
+use super::key::{P256, random};
+
+const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
+const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
+const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
+const SUBJECT_KEY_ID: &[u64] = &[2, 5, 29, 14];
+const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
+const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
+const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
+const AUTHORITY_KEY_ID: &[u64] = &[2, 5, 29, 35];
+const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
+const SERVER_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 1];
+const CLIENT_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 2];
+
+/// A distinguished name: who a certificate speaks of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) common_name: String,
+    pub(crate) organizations: Vec<String>,
+}
+
+/// What a certificate is good for.
+pub(crate) enum Purpose<'a> {
+    Authority,
+    Server(&'a [ServerName<'static>]),
+    Client,
+}
+
+/// From when and until when a certificate holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
+}
+
+/// Who signs.
+pub(crate) struct Issuer<'a> {
+    pub(crate) subject: &'a Subject,
+    pub(crate) key: &'a P256,
+}
+
+/// Makes and signs a certificate for `key`.
+pub(crate) fn issue(
+    issuer: &Issuer<'_>,
+    key: &P256,
+    subject: &Subject,
+    purpose: &Purpose<'_>,
+    validity: Validity,
+) -> Result<CertificateDer<'static>, PkiError> {
+    let mut serial = random::<16>()?;
+    // Positive and without leading zeros, as the encoding demands.
+    serial[0] = serial[0] & 0x7f | 0x40;
+    let body = yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_tagged(Tag::context(0), |writer| writer.write_u8(2));
+            writer.next().write_bigint_bytes(&serial, true);
+            write_algorithm(writer.next());
+            write_name(writer.next(), issuer.subject);
+            writer.next().write_sequence(|writer| {
+                write_time(writer.next(), validity.from);
+                write_time(writer.next(), validity.until);
+            });
+            write_name(writer.next(), subject);
+            writer.next().write_der(&key.spki());
+            writer.next().write_tagged(Tag::context(3), |writer| {
+                writer.write_sequence(|writer| write_extensions(writer, issuer.key, key, purpose));
+            });
+        });
+    });
+    let signature = issuer.key.sign_der(&body)?;
+    let certificate = yasna::construct_der(|writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_der(&body);
+            write_algorithm(writer.next());
+            writer.next().write_bitvec_bytes(&signature, signature.len() * 8);
+        });
+    });
+    Ok(certificate.into())
+}
+
+fn write_algorithm(writer: DERWriter<'_>) {
+    writer.write_sequence(|writer| writer.next().write_oid(&oid(ECDSA_WITH_SHA256)));
+}
+
+fn write_name(writer: DERWriter<'_>, subject: &Subject) {
+    let organizations = subject.organizations.iter().map(|group| (ORGANIZATION, group));
+    writer.write_sequence(|writer| {
+        for (attribute, value) in organizations.chain([(COMMON_NAME, &subject.common_name)]) {
+            writer.next().write_set(|writer| {
+                writer.next().write_sequence(|writer| {
+                    writer.next().write_oid(&oid(attribute));
+                    writer.next().write_utf8_string(value);
+                });
+            });
+        }
+    });
+}
+
+/// RFC 5280: two-digit years until 2049, four digits from then on.
+fn write_time(writer: DERWriter<'_>, time: Timestamp) {
+    let civil = time.to_zoned(TimeZone::UTC).datetime();
+    let (tag, format) =
+        if civil.year() < 2050 { (TAG_UTCTIME, "%y%m%d%H%M%SZ") } else { (TAG_GENERALIZEDTIME, "%Y%m%d%H%M%SZ") };
+    let text = civil.strftime(format).to_string();
+    writer.write_tagged_implicit(tag, |writer| writer.write_bytes(text.as_bytes()));
+}
+
+fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &P256, key: &P256, purpose: &Purpose<'_>) {
+    let authority = matches!(purpose, Purpose::Authority);
+    extension(writer, BASIC_CONSTRAINTS, true, |writer| {
+        writer.write_sequence(|writer| {
+            if authority {
+                writer.next().write_bool(true);
+            }
+        });
+    });
+    // Bits from the left: digitalSignature is the first, keyCertSign and cRLSign are the sixth and seventh.
+    let (usage, bits) = if authority { ([0b0000_0110], 7) } else { ([0b1000_0000], 1) };
+    extension(writer, KEY_USAGE, true, |writer| writer.write_bitvec_bytes(&usage, bits));
+    let extended = match purpose {
+        Purpose::Authority => None,
+        Purpose::Server(_) => Some(SERVER_AUTH),
+        Purpose::Client => Some(CLIENT_AUTH),
+    };
+    if let Some(extended) = extended {
+        extension(writer, EXTENDED_KEY_USAGE, false, |writer| {
+            writer.write_sequence(|writer| writer.next().write_oid(&oid(extended)));
+        });
+    }
+    extension(writer, SUBJECT_KEY_ID, false, |writer| writer.write_bytes(&key.identifier()));
+    extension(writer, AUTHORITY_KEY_ID, false, |writer| {
+        writer.write_sequence(|writer| {
+            writer.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_bytes(&issuer.identifier()));
+        });
+    });
+    if let Purpose::Server(names) = purpose {
+        extension(writer, SUBJECT_ALT_NAME, false, |writer| {
+            writer.write_sequence(|writer| names.iter().for_each(|name| write_alternative(writer.next(), name)));
+        });
+    }
+}
+
+fn extension(writer: &mut DERWriterSeq<'_>, id: &[u64], critical: bool, value: impl FnOnce(DERWriter<'_>)) {
+    writer.next().write_sequence(|writer| {
+        writer.next().write_oid(&oid(id));
+        if critical {
+            writer.next().write_bool(true);
+        }
+        writer.next().write_bytes(&yasna::construct_der(value));
+    });
+}
+
+fn write_alternative(writer: DERWriter<'_>, name: &ServerName<'_>) {
+    if let ServerName::IpAddress(address) = name {
+        let octets = match IpAddr::from(*address) {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        writer.write_tagged_implicit(Tag::context(7), |writer| writer.write_bytes(&octets));
+    } else {
+        writer.write_tagged_implicit(Tag::context(2), |writer| writer.write_ia5_string(&name.to_str()));
+    }
+}
+
+fn oid(components: &[u64]) -> ObjectIdentifier {
+    ObjectIdentifier::from_slice(components)
+}
+
+/// Reads whom a certificate speaks of and how long. Says nothing about whether to believe it.
+pub(crate) fn read(der: &[u8]) -> Result<(Subject, Validity), PkiError> {
+    yasna::parse_der(der, |reader| {
+        reader.read_sequence(|reader| {
+            let facts = reader.next().read_sequence(read_body)?;
+            skip(reader.next())?;
+            skip(reader.next())?;
+            Ok(facts)
+        })
+    })
+    .map_err(|_| PkiError::Certificate)
+}
+
+fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<(Subject, Validity)> {
+    // Version, serial number, algorithm and issuer.
+    for _ in 0..4 {
+        skip(reader.next())?;
+    }
+    let validity = reader
+        .next()
+        .read_sequence(|reader| Ok(Validity { from: read_time(reader.next())?, until: read_time(reader.next())? }))?;
+    let subject = read_name(reader.next())?;
+    skip(reader.next())?;
+    while reader.read_optional(skip)?.is_some() {}
+    Ok((subject, validity))
+}
+
+fn skip(reader: BERReader<'_, '_>) -> ASN1Result<()> {
+    reader.read_der().map(drop)
+}
+
+fn read_name(reader: BERReader<'_, '_>) -> ASN1Result<Subject> {
+    let mut subject = Subject::default();
+    reader.read_sequence_of(|reader| {
+        reader.read_set_of(|reader| {
+            let (attribute, value) =
+                reader.read_sequence(|reader| Ok((reader.next().read_oid()?, reader.next().read_tagged_der()?)))?;
+            match attribute.components().as_slice() {
+                COMMON_NAME => subject.common_name = text(&value)?,
+                ORGANIZATION => subject.organizations.push(text(&value)?),
+                _ => {}
+            }
+            Ok(())
+        })
+    })?;
+    Ok(subject)
+}
+
+fn text(value: &TaggedDerValue) -> ASN1Result<String> {
+    if ![TAG_UTF8STRING, TAG_PRINTABLESTRING, TAG_IA5STRING].contains(&value.tag()) {
+        return Err(ASN1Error::new(ASN1ErrorKind::Invalid));
+    }
+    String::from_utf8(value.value().to_vec()).map_err(|_| ASN1Error::new(ASN1ErrorKind::Invalid))
+}
+
+fn read_time(reader: BERReader<'_, '_>) -> ASN1Result<Timestamp> {
+    let invalid = || ASN1Error::new(ASN1ErrorKind::Invalid);
+    let value = reader.read_tagged_der()?;
+    let digits = std::str::from_utf8(value.value()).map_err(|_| invalid())?;
+    let digits = if value.tag() == TAG_UTCTIME {
+        let century = if digits < "50" { "20" } else { "19" };
+        format!("{century}{digits}")
+    } else {
+        digits.to_owned()
+    };
+    let civil = DateTime::strptime("%Y%m%d%H%M%SZ", digits).map_err(|_| invalid())?;
+    Ok(civil.to_zoned(TimeZone::UTC).map_err(|_| invalid())?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn validity(from: &str, until: &str) -> Validity {
+        Validity { from: from.parse().unwrap(), until: until.parse().unwrap() }
+    }
+
+    fn certificate(subject: &Subject, validity: Validity) -> CertificateDer<'static> {
+        let key = P256::generate().unwrap();
+        let issuer = Issuer { subject: &Subject { common_name: "root".into(), ..Subject::default() }, key: &key };
+        issue(&issuer, &key, subject, &Purpose::Client, validity).unwrap()
+    }
+
+    #[test]
+    fn each_group_is_an_organization_of_its_own() {
+        let jane =
+            Subject { common_name: "jané".into(), organizations: vec!["dev".into(), "ops".into(), "system:x".into()] };
+        let times = validity("2026-01-02T03:04:05Z", "2051-01-02T03:04:05Z");
+        let (subject, read_times) = read(&certificate(&jane, times)).unwrap();
+        assert_eq!((subject, read_times), (jane, times));
+    }
+
+    #[test]
+    fn a_damaged_certificate_is_an_error_wherever_it_is_cut() {
+        let whole = certificate(&Subject::default(), validity("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"));
+        for length in 0..whole.len() {
+            assert!(read(&whole[..length]).is_err(), "cut at {length}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The table against the JSON schemas of the same kinds: two derivations of the same Go types, which must agree.
+
+use std::collections::BTreeSet;
+
+use c5c3_kinds::{builtin, schema, schema_of_kind};
+use serde_json::Value;
+
+use super::{Message, Shape, TABLE, Type};
+
+/// Kinds of the table that the API server neither serves nor reads.
+const NOT_SERVED: usize = 7;
+
+fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let is_it = |row: &&c5c3_kinds::Resource| row.group == group && row.version == version && row.kind == kind;
+    builtin().iter().find(is_it).map(|row| schema(row).clone()).or_else(|| schema_of_kind(group, version, kind))
+}
+
+/// The JSON names of a message, inlined ones included, each with how its values look.
+fn names(message: &Message) -> Vec<(&'static str, Shape, Type)> {
+    let inlined = |kind| match kind {
+        Type::Message(place) => names(TABLE.message(place)),
+        other => panic!("{other:?} is inlined"),
+    };
+    let of = |field: &super::Field| match field.name {
+        Some(name) => vec![(name, field.shape, field.kind)],
+        None => inlined(field.kind),
+    };
+    message.fields.iter().flat_map(of).collect()
+}
+
+fn compare(path: &str, message: &Message, schema: &Value, differences: &mut Vec<String>) {
+    let names = names(message);
+    let ours: BTreeSet<&str> = names.iter().map(|&(name, ..)| name).collect();
+    assert_eq!(ours.len(), names.len(), "{path} has a name twice");
+    let properties = schema["properties"].as_object().unwrap_or_else(|| panic!("{path} has no properties: {schema}"));
+    let theirs: BTreeSet<&str> =
+        properties.keys().map(String::as_str).filter(|name| !matches!(*name, "apiVersion" | "kind")).collect();
+    let reference: BTreeSet<&str> = ours.iter().copied().filter(|name| !matches!(*name, "apiVersion" | "kind")).collect();
+    differences.extend(reference.symmetric_difference(&theirs).map(|name| format!("{path}.{name}")));
+    for (name, shape, kind) in names {
+        let Some(property) = properties.get(name) else { continue };
+        let value = match shape {
+            Shape::One => property,
+            Shape::List => &property["items"],
+            Shape::Map => &property["additionalProperties"],
+        };
+        let path = format!("{path}.{name}");
+        match kind {
+            Type::Message(place) => compare(&path, TABLE.message(place), value, differences),
+            Type::Json => {}
+            kind if json_type(kind).contains(&value["type"].as_str().unwrap_or_default()) => {}
+            kind => differences.push(format!("{path} is {kind:?}, and {value}")),
+        }
+    }
+}
+
+fn json_type(kind: Type) -> &'static [&'static str] {
+    match kind {
+        Type::Text | Type::Bytes | Type::Time | Type::MicroTime => &["string"],
+        Type::Boolean => &["boolean"],
+        Type::Integer => &["integer"],
+        Type::Texts => &["array"],
+        Type::Quantity | Type::IntOrString => &["string", ""],
+        Type::Json | Type::Message(_) => &["object"],
+    }
+}
+
+#[test]
+fn every_name_and_type_is_that_of_the_json_schema_and_none_is_missing() {
+    let (mut compared, mut differences) = (0, Vec::new());
+    for (&(api_version, kind), &place) in &TABLE.kinds {
+        let Some(schema) = schema_of(api_version, kind) else { continue };
+        compare(kind, TABLE.message(place), &schema, &mut differences);
+        compared += 1;
+    }
+    assert_eq!(differences, Vec::<String>::new());
+    assert_eq!(TABLE.kinds.len() - compared, NOT_SERVED, "kinds without a schema");
+}
+
+#[test]
+fn every_served_kind_but_those_of_extension_servers_is_in_the_table() {
+    let missing: BTreeSet<String> = builtin()
+        .iter()
+        .filter(|row| TABLE.kind(&row.api_version(), &row.kind).is_none())
+        .map(|row| format!("{}/{}", row.group, row.kind))
+        .collect();
+    let expected = ["apiextensions.k8s.io/CustomResourceDefinition", "apiregistration.k8s.io/APIService"];
+    assert_eq!(missing, expected.map(ToOwned::to_owned).into());
+}

@@ -1,0 +1,97 @@
+//! The types whose JSON is not the shape of their message: times, quantities, embedded JSON.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::table::Type;
+use crate::wire::{Datum, fields};
+use crate::{DecodeError, MAX_DEPTH, envelope, is_protobuf};
+
+/// The value in a field's bytes; none if it says nothing, as an unset time does.
+pub(crate) fn read(kind: Type, bytes: &[u8], depth: usize) -> Result<Option<Value>, DecodeError> {
+    match kind {
+        Type::Bytes => Ok(Some(STANDARD.encode(bytes).into())),
+        Type::Texts => texts(bytes).map(Some),
+        Type::Time if bytes.is_empty() => Ok(None),
+        Type::MicroTime if bytes.is_empty() => Ok(None),
+        Type::Time => time(bytes, "%Y-%m-%dT%H:%M:%SZ").map(Some),
+        Type::MicroTime => time(bytes, "%Y-%m-%dT%H:%M:%S.%6fZ").map(Some),
+        Type::Quantity => quantity(bytes).map(Some),
+        Type::IntOrString => int_or_string(bytes).map(Some),
+        Type::Json => json(bytes, depth),
+        Type::Text | Type::Boolean | Type::Integer | Type::Message(_) => Ok(Some(text(bytes)?.into())),
+    }
+}
+
+/// A text.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
+    std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8)
+}
+
+fn texts(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let mut list = Vec::new();
+    for field in fields(bytes) {
+        if let (1, Datum::Bytes(item)) = field? {
+            list.push(text(item)?.into());
+        }
+    }
+    Ok(Value::Array(list))
+}
+
+/// A time in UTC. What the format does not show is cut off, as upstream does so that both encodings read alike.
+fn time(bytes: &[u8], format: &str) -> Result<Value, DecodeError> {
+    let (mut seconds, mut nanoseconds) = (0, 0);
+    for field in fields(bytes) {
+        match field? {
+            (1, Datum::Varint(value)) => seconds = value.cast_signed(),
+            (2, Datum::Varint(value)) => nanoseconds = value.cast_signed(),
+            _ => {}
+        }
+    }
+    let beyond = || DecodeError::Time(seconds);
+    let nanoseconds = i32::try_from(nanoseconds).ok().filter(|n| (0..1_000_000_000).contains(n)).ok_or_else(beyond)?;
+    let time = Timestamp::new(seconds, nanoseconds).map_err(|_| beyond())?;
+    Ok(time.strftime(format).to_string().into())
+}
+
+fn quantity(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let mut quantity = "0";
+    for field in fields(bytes) {
+        if let (1, Datum::Bytes(value)) = field? {
+            quantity = text(value)?;
+        }
+    }
+    Ok(quantity.into())
+}
+
+fn int_or_string(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let (mut is_text, mut number, mut words) = (false, 0, "");
+    for field in fields(bytes) {
+        match field? {
+            (1, Datum::Varint(value)) => is_text = value != 0,
+            (2, Datum::Varint(value)) => number = value.cast_signed(),
+            (3, Datum::Bytes(value)) => words = text(value)?,
+            _ => {}
+        }
+    }
+    Ok(if is_text { words.into() } else { number.into() })
+}
+
+/// JSON, or an object in an envelope of its own.
+fn json(bytes: &[u8], depth: usize) -> Result<Option<Value>, DecodeError> {
+    let mut raw: &[u8] = &[];
+    for field in fields(bytes) {
+        if let (1, Datum::Bytes(value)) = field? {
+            raw = value;
+        }
+    }
+    if raw.is_empty() {
+        return Ok(None);
+    }
+    if is_protobuf(raw) {
+        return if depth < MAX_DEPTH { envelope::open(raw, depth).map(Some) } else { Err(DecodeError::TooDeep) };
+    }
+    serde_json::from_slice(raw).map(Some).map_err(|error| DecodeError::Json(error.to_string()))
+}

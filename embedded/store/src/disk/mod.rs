@@ -1,0 +1,202 @@
+//! The store's directory: the lock, the log, checkpoints, and how they become a map again.
+//!
+//! ```text
+//! lock                             held while a process has the store
+//! log-00000000000000000001         changes from revision 1 on
+//! log-00000000000000004711         changes from revision 4711 on
+//! checkpoint-00000000000000004710  everything as of revision 4710: the first log is no longer needed
+//! *.tmp                            not finished when the process died: removed on open
+//! ```
+//!
+//! The whole map is in memory, so all that a disk has to do is to take a batch in one sync and to give everything back on
+//! open. A log does that as fast as fjall and more than twice as fast as redb (measured by `engines/`), in a few hundred
+//! lines whose every torn and flipped byte can be tested.
+
+mod checkpoint;
+mod file;
+mod frame;
+mod recovery;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crate::feed::Feed;
+use crate::snapshot::{Change, State};
+use crate::{OpenError, Options};
+use frame::{Kind, Record};
+use segment::{AppendError, Segment};
+
+/// The open directory, owned by the writer.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    dir: PathBuf,
+    /// Held for its lock, which ends with it.
+    _lock: File,
+    segment: Segment,
+    /// Bytes of log since the last checkpoint was begun.
+    logged: u64,
+    checkpoint_bytes: u64,
+    checkpointing: Option<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    /// Set by a failed write: what the disk holds is unknown, so nothing may follow it.
+    broken: Option<Arc<io::Error>>,
+    buffer: Vec<u8>,
+}
+
+impl Disk {
+    /// Opens `dir` and reads what is there.
+    pub fn open(dir: &Path, options: &Options) -> Result<(Self, State, Feed), OpenError> {
+        file::prepare_directory(dir).map_err(OpenError::io(dir))?;
+        let lock = lock(dir)?;
+        let files = Files::list(dir).map_err(OpenError::io(dir))?;
+        let recovered = recovery::recover(dir, &files, options)?;
+        files.remove_before(dir, recovered.checkpoint).map_err(OpenError::io(dir))?;
+        let disk = Self {
+            dir: dir.to_path_buf(),
+            _lock: lock,
+            segment: recovered.segment,
+            logged: recovered.logged,
+            checkpoint_bytes: options.checkpoint_bytes,
+            checkpointing: None,
+            stop: Arc::default(),
+            broken: None,
+            buffer: Vec::new(),
+        };
+        Ok((disk, recovered.state, recovered.feed))
+    }
+
+    /// Writes the changes as one frame and returns when they are safe.
+    pub fn append(&mut self, changes: &[Arc<Change>]) -> Result<(), Arc<io::Error>> {
+        let Some(first) = changes.first() else { return Ok(()) };
+        if let Some(error) = &self.broken {
+            return Err(Arc::clone(error));
+        }
+        frame::begin(&mut self.buffer);
+        for change in changes {
+            let deleted = Record { revision: change.revision, created: 0, key: change.key(), value: None };
+            frame::put(&mut self.buffer, &change.after.as_deref().map_or(deleted, Record::from));
+        }
+        frame::seal(&mut self.buffer, Kind::Batch, first.revision);
+        self.logged += self.buffer.len() as u64;
+        self.segment.append(&self.buffer).map_err(|error| match error {
+            AppendError::NoSpace(error) => Arc::new(error),
+            AppendError::Broken(error) => self.give_up(error),
+        })
+    }
+
+    fn give_up(&mut self, error: io::Error) -> Arc<io::Error> {
+        tracing::error!(dir = %self.dir.display(), %error, "the log has failed: no more writes until it is opened again");
+        Arc::clone(self.broken.insert(Arc::new(error)))
+    }
+
+    /// Begins a checkpoint in the background if the log has grown long for the data it holds. `state` is what the log
+    /// leads to.
+    pub fn tidy(&mut self, state: &State) {
+        let busy = self.checkpointing.as_ref().is_some_and(|thread| !thread.is_finished());
+        if busy || self.broken.is_some() || self.logged < self.checkpoint_bytes.max(state.bytes) {
+            return;
+        }
+        // Whatever becomes of it, the next attempt is when the log has grown by as much again. Nothing is lost meanwhile.
+        self.logged = 0;
+        let next = state.revision + 1;
+        match Segment::create(&self.dir, next) {
+            Ok(segment) => {
+                // The log that the checkpoint covers ends exactly where it is taken.
+                self.segment = segment;
+                self.checkpoint(state.clone());
+            }
+            // With its name it is where the next change will be looked for, but it is not safe to write there.
+            Err(error) if Segment::path(&self.dir, next).exists() => drop(self.give_up(error)),
+            Err(error) => put_off(&self.dir, &error),
+        }
+    }
+
+    fn checkpoint(&mut self, state: State) {
+        let (dir, stop) = (self.dir.clone(), Arc::clone(&self.stop));
+        let work = move || write_checkpoint(&dir, &state, &stop).unwrap_or_else(|error| put_off(&dir, &error));
+        match thread::Builder::new().name("store-checkpoint".to_owned()).spawn(work) {
+            Ok(thread) => self.checkpointing = Some(thread),
+            Err(error) => put_off(&self.dir, &error),
+        }
+    }
+}
+
+fn put_off(dir: &Path, error: &io::Error) {
+    tracing::warn!(dir = %dir.display(), %error, "the log could not be compacted; it goes on growing until it can");
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A checkpoint can be begun again, but not while somebody else has the directory.
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.checkpointing.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write_checkpoint(dir: &Path, state: &State, stop: &AtomicBool) -> io::Result<()> {
+    if checkpoint::write(dir, state, stop)? {
+        Files::list(dir)?.remove_before(dir, Some(state.revision))?;
+    }
+    Ok(())
+}
+
+/// The files of the store, by the revision in their names.
+#[derive(Debug, Default)]
+struct Files {
+    checkpoints: BTreeSet<u64>,
+    segments: BTreeSet<u64>,
+    unfinished: Vec<PathBuf>,
+}
+
+impl Files {
+    fn list(dir: &Path) -> io::Result<Self> {
+        let mut files = Self::default();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some((kind, revision)) = name.to_str().and_then(|name| name.split_once('-')) else { continue };
+            let unfinished = entry.path().extension().is_some_and(|extension| extension == file::UNFINISHED);
+            match (kind, revision.parse()) {
+                ("checkpoint", Ok(revision)) => drop(files.checkpoints.insert(revision)),
+                ("log", Ok(revision)) => drop(files.segments.insert(revision)),
+                ("checkpoint" | "log", Err(_)) if unfinished => files.unfinished.push(entry.path()),
+                _ => {}
+            }
+        }
+        Ok(files)
+    }
+
+    /// Removes what a checkpoint has made superfluous.
+    fn remove_before(&self, dir: &Path, checkpoint: Option<u64>) -> io::Result<()> {
+        let checkpoint = checkpoint.unwrap_or(0);
+        let checkpoints = self.checkpoints.range(..checkpoint).map(|revision| checkpoint::path(dir, *revision));
+        let segments = self.segments.range(..=checkpoint).map(|first| Segment::path(dir, *first));
+        for path in checkpoints.chain(segments).chain(self.unfinished.iter().cloned()) {
+            fs::remove_file(path)?;
+        }
+        file::sync_directory(dir)
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let path = dir.join("lock");
+    let mut options = OpenOptions::new();
+    let file =
+        options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(OpenError::io(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: dir.to_path_buf() }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io { path, source }),
+    }
+}
