@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use c5c3_auth::UserInfo;
 use c5c3_fields::{Scope, Writer};
+use c5c3_protobuf::DecodeError;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -113,6 +114,12 @@ pub fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
     let content_type =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
     let media = content_type.split(';').next().unwrap_or_default().trim();
+    if media == c5c3_protobuf::CONTENT_TYPE {
+        return c5c3_protobuf::decode(body).map_err(|error| match error {
+            DecodeError::UnknownKind { .. } => unsupported(error.to_string()),
+            error => ApiError::bad_request(format!("the object provided is unrecognized: {error}")),
+        });
+    }
     let text =
         std::str::from_utf8(body).map_err(|error| ApiError::bad_request(format!("the body is not UTF-8: {error}")))?;
     let parsed = if media.ends_with("yaml") {
@@ -121,9 +128,13 @@ pub fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
         serde_json::from_str::<Value>(text).map_err(|error| error.to_string())
     } else {
         let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, and not {media}"
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf, and not {media}"
         );
-        return Err(ApiError::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message));
+        return Err(unsupported(message));
     };
     parsed.map_err(|error| ApiError::bad_request(format!("the object provided is unrecognized: {error}")))
+}
+
+fn unsupported(message: String) -> ApiError {
+    ApiError::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 }

@@ -8,7 +8,7 @@
 //! Storage, field ownership, the built-in kinds and security are crates of their own; this one is the server between
 //! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
 //!
-//! Not served: protobuf, conversion webhooks, ValidatingAdmissionPolicy, quotas, the aggregation layer, and what needs a
+//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, ValidatingAdmissionPolicy, quotas, the aggregation layer, and what needs a
 //! node (logs, exec, port-forward). Admission webhooks are registered and not yet called.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]

@@ -95,16 +95,16 @@ fn map_entry(kind: Type, bytes: &[u8], depth: usize) -> Result<(String, Value), 
 
 /// One value of a type; none if it says nothing.
 fn single(kind: Type, number: u64, datum: Datum<'_>, depth: usize) -> Result<Option<Value>, DecodeError> {
-    if let Type::Message(place) = kind {
-        let mut inner = Map::new();
-        read_into(&mut inner, TABLE.message(place), message_bytes(number, datum)?, depth + 1)?;
-        return Ok(Some(Value::Object(inner)));
-    }
     match (kind, datum) {
         (Type::Integer, Datum::Varint(value)) => Ok(Some(value.cast_signed().into())),
         (Type::Boolean, Datum::Varint(value)) => Ok(Some((value != 0).into())),
-        (Type::Integer | Type::Boolean, datum) => Err(mismatch(number, datum)),
-        (kind, datum) => value::read(kind, message_bytes(number, datum)?, depth + 1),
+        (Type::Message(place), Datum::Bytes(bytes)) => {
+            let mut inner = Map::new();
+            read_into(&mut inner, TABLE.message(place), bytes, depth + 1)?;
+            Ok(Some(Value::Object(inner)))
+        }
+        (Type::Leaf(leaf), Datum::Bytes(bytes)) => value::read(leaf, bytes, depth + 1),
+        (_, datum) => Err(mismatch(number, datum)),
     }
 }
 

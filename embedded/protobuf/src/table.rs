@@ -46,9 +46,18 @@ pub(crate) enum Shape {
 /// What a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
-    Text,
     Boolean,
     Integer,
+    /// Another message, by its place in the table.
+    Message(usize),
+    /// Something that is bytes on the wire, and one value in JSON.
+    Leaf(Leaf),
+}
+
+/// How bytes are one value in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaf {
+    Text,
     /// Base64 in JSON.
     Bytes,
     /// A message around a list of texts, which in JSON is that list.
@@ -61,8 +70,6 @@ pub(crate) enum Type {
     IntOrString,
     /// A message around JSON.
     Json,
-    /// Another message, by its place in the table.
-    Message(usize),
 }
 
 impl Table {
@@ -123,16 +130,16 @@ impl Field {
             _ => (Shape::One, kind),
         };
         let kind = match kind {
-            "string" => Type::Text,
+            "string" => Type::Leaf(Leaf::Text),
             "bool" => Type::Boolean,
             "int" => Type::Integer,
-            "bytes" => Type::Bytes,
-            "strings" => Type::Texts,
-            "time" => Type::Time,
-            "microtime" => Type::MicroTime,
-            "quantity" => Type::Quantity,
-            "intorstring" => Type::IntOrString,
-            "json" => Type::Json,
+            "bytes" => Type::Leaf(Leaf::Bytes),
+            "strings" => Type::Leaf(Leaf::Texts),
+            "time" => Type::Leaf(Leaf::Time),
+            "microtime" => Type::Leaf(Leaf::MicroTime),
+            "quantity" => Type::Leaf(Leaf::Quantity),
+            "intorstring" => Type::Leaf(Leaf::IntOrString),
+            "json" => Type::Leaf(Leaf::Json),
             message => Type::Message(places[message]),
         };
         Self { number, name: (name != "-").then_some(name), omits_zero, shape, kind }

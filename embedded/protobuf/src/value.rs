@@ -5,23 +5,22 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::table::Type;
+use crate::table::Leaf;
 use crate::wire::{Datum, fields};
 use crate::{DecodeError, MAX_DEPTH, envelope, is_protobuf};
 
 /// The value in a field's bytes; none if it says nothing, as an unset time does.
-pub(crate) fn read(kind: Type, bytes: &[u8], depth: usize) -> Result<Option<Value>, DecodeError> {
-    match kind {
-        Type::Bytes => Ok(Some(STANDARD.encode(bytes).into())),
-        Type::Texts => texts(bytes).map(Some),
-        Type::Time if bytes.is_empty() => Ok(None),
-        Type::MicroTime if bytes.is_empty() => Ok(None),
-        Type::Time => time(bytes, "%Y-%m-%dT%H:%M:%SZ").map(Some),
-        Type::MicroTime => time(bytes, "%Y-%m-%dT%H:%M:%S.%6fZ").map(Some),
-        Type::Quantity => quantity(bytes).map(Some),
-        Type::IntOrString => int_or_string(bytes).map(Some),
-        Type::Json => json(bytes, depth),
-        Type::Text | Type::Boolean | Type::Integer | Type::Message(_) => Ok(Some(text(bytes)?.into())),
+pub(crate) fn read(leaf: Leaf, bytes: &[u8], depth: usize) -> Result<Option<Value>, DecodeError> {
+    match leaf {
+        Leaf::Text => Ok(Some(text(bytes)?.into())),
+        Leaf::Bytes => Ok(Some(STANDARD.encode(bytes).into())),
+        Leaf::Texts => texts(bytes).map(Some),
+        Leaf::Time | Leaf::MicroTime if bytes.is_empty() => Ok(None),
+        Leaf::Time => time(bytes, "%Y-%m-%dT%H:%M:%SZ").map(Some),
+        Leaf::MicroTime => time(bytes, "%Y-%m-%dT%H:%M:%S.%6fZ").map(Some),
+        Leaf::Quantity => quantity(bytes).map(Some),
+        Leaf::IntOrString => int_or_string(bytes).map(Some),
+        Leaf::Json => json(bytes, depth),
     }
 }
 

@@ -166,10 +166,9 @@ fn lists_of_texts_within_maps_and_embedded_json_are_read() {
 
 #[test]
 fn what_a_newer_kubernetes_adds_is_skipped_and_what_comes_twice_is_merged() {
-    let meta = pb().bytes(1, "otter").int(900, 1).varint(901 << 3 | 1).bytes(0, "");
-    let meta = Pb(meta.0[..meta.0.len() - 2].to_vec());
-    let eight = Pb([meta.0.as_slice(), &[0; 8]].concat());
-    let namespace = pb().pb(1, &eight).pb(1, &pb().map(11, "a", "b")).bytes(77, "new");
+    let fixed64 = pb().bytes(1, "otter").int(900, 1).varint(901 << 3 | 1);
+    let newer = Pb([fixed64.0, vec![0; 8]].concat());
+    let namespace = pb().pb(1, &newer).pb(1, &pb().map(11, "a", "b")).bytes(77, "new");
     assert_eq!(namespace.read("v1", "Namespace")["metadata"], json!({"name": "otter", "labels": {"a": "b"}}));
 }
 

@@ -1,6 +1,6 @@
 //! What every write goes through before it is stored: unknown fields, defaults, metadata, validation.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::call::{Call, FieldValidation};
 use crate::object::{meta, meta_mut};
@@ -65,7 +65,7 @@ pub(super) fn unknown_fields(call: &Call<'_>, object: &mut Value) -> Result<Vec<
     Ok(unknown)
 }
 
-/// Fills in defaults.
+/// Fills in defaults, and drops what says nothing.
 pub(super) fn default(call: &Call<'_>, object: &mut Value) {
     let resource = &call.served.resource;
     if resource.custom().is_some() {
@@ -75,6 +75,10 @@ pub(super) fn default(call: &Call<'_>, object: &mut Value) {
     } else {
         c5c3_kinds::default(resource, object);
     }
+    // Empty is as good as absent in metadata: kubectl compares what it would send with what it reads.
+    let empty =
+        |value: &Value| value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+    meta_mut(object).retain(|_, value| !value.is_null() && !empty(value));
 }
 
 /// Puts back what a change of a built-in kind does not touch, such as the cluster address of a Service.
