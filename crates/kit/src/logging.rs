@@ -1,5 +1,7 @@
 //! Logs: text for people, JSON for machines, on standard error.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -26,6 +28,7 @@ pub fn start(format: Format, filter: &str) -> Result<(), String> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .with_span_events(FmtSpan::NONE);
     let started = match format {

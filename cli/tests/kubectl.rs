@@ -1,0 +1,321 @@
+//! Sessions with an unmodified kubectl against `c5c3 apiserver`: what a user types, and what is printed.
+
+mod server;
+mod terminal;
+
+use terminal::Terminal;
+
+const KEYSTONE: &str = "keystone.keystone.openstack.c5c3.io/identity";
+
+#[test]
+fn what_is_applied_twice_is_unchanged() {
+    let it = Terminal::with_keystone();
+    for (file, name) in
+        [("web.yaml", "deployment.apps/web"), ("settings.yaml", "configmap/settings"), ("identity.yaml", KEYSTONE)]
+    {
+        it.says(&format!("kubectl apply -f {file}"), &format!("{name} created"));
+        it.says(&format!("kubectl apply -f {file}"), &format!("{name} unchanged"));
+        it.says(&format!("kubectl diff -f {file}"), "");
+        it.says(&format!("kubectl apply -f {file} --dry-run=server"), &format!("{name} unchanged (server dry run)"));
+    }
+    it.says("sed s/nginx:1/nginx:2/ web.yaml | kubectl apply -f -", "deployment.apps/web configured");
+    it.says("kubectl get deploy web -o jsonpath='{.metadata.generation}'", "2");
+    it.says("kubectl apply view-last-applied cm settings -o json | grep colour | tr -d ' '", "\"colour\":\"blue\"");
+}
+
+#[test]
+fn server_side_apply_knows_whose_a_field_is() {
+    let it = Terminal::with_keystone();
+    for (file, name) in [("settings.yaml", "configmap/settings"), ("identity.yaml", KEYSTONE)] {
+        it.says(&format!("kubectl apply --server-side -f {file}"), &format!("{name} serverside-applied"));
+        let version = format!("kubectl get -f {file} -o jsonpath='{{.metadata.resourceVersion}}'");
+        let before = it.ok(&version);
+        it.says(&format!("kubectl apply --server-side -f {file}"), &format!("{name} serverside-applied"));
+        assert_eq!(it.ok(&version), before, "applying the same again writes nothing");
+    }
+    it.fails(
+        "kubectl apply --server-side --field-manager=other -f red.yaml",
+        "Apply failed with 1 conflict: conflict with \"kubectl\": .data.colour",
+    );
+    it.ok("kubectl apply --server-side --field-manager=other --force-conflicts -f red.yaml");
+    it.says("kubectl get cm settings -o jsonpath='{.data.colour}'", "red");
+    it.says(
+        "kubectl get cm settings --show-managed-fields -o jsonpath='{.metadata.managedFields[*].manager}' | tr ' ' '\\n' | sort",
+        "kubectl\nother",
+    );
+    it.says(
+        "kubectl get cm settings --show-managed-fields -o jsonpath='{.metadata.managedFields[?(@.manager==\"other\")].operation}'",
+        "Apply",
+    );
+}
+
+#[test]
+fn objects_are_created_compared_and_replaced() {
+    let it = Terminal::open();
+    it.says("kubectl create -f settings.yaml --save-config", "configmap/settings created");
+    it.fails("kubectl create -f settings.yaml", "configmaps \"settings\" already exists");
+    it.fails("kubectl diff -f red.yaml", "-  colour: blue\n+  colour: red");
+    it.says("kubectl replace -f red.yaml", "configmap/settings replaced");
+    it.says("kubectl diff -f red.yaml", "");
+    it.says("kubectl replace --force -f settings.yaml", "configmap \"settings\" deleted\nconfigmap/settings replaced");
+    it.fails("kubectl replace -f web.yaml", "deployments.apps \"web\" not found");
+    it.fails("kubectl create -f web.yaml -n nowhere", "namespaces \"nowhere\" not found");
+    let stale =
+        "kubectl get cm settings -o yaml > old.yaml && kubectl label cm settings a=b && kubectl replace -f old.yaml";
+    it.fails(stale, "the object has been modified; please apply your changes to the latest version and try again");
+    it.fails("sed s/replicas/replcas/ web.yaml | kubectl create -f -", "unknown field \"spec.replcas\"");
+}
+
+#[test]
+fn patches_of_every_type_are_taken() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f web.yaml -f settings.yaml -f identity.yaml");
+    it.says(
+        r#"kubectl patch cm settings --type=json -p '[{"op":"replace","path":"/data/colour","value":"green"}]'"#,
+        "configmap/settings patched",
+    );
+    it.fails(
+        r#"kubectl patch cm settings --type=json -p '[{"op":"test","path":"/data/colour","value":"pink"}]'"#,
+        "test",
+    );
+    it.ok(r#"kubectl patch cm settings --type=merge -p '{"data":{"colour":null,"shape":"round"}}'"#);
+    it.says("kubectl get cm settings -o jsonpath='{.data}'", r#"{"shape":"round"}"#);
+    it.says(
+        r#"kubectl patch cm settings --type=merge -p '{"data":{"shape":"round"}}'"#,
+        "configmap/settings patched (no change)",
+    );
+    // By name, as only a strategic patch can.
+    it.ok(
+        r#"kubectl patch deploy web -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"a"}]}}}}'"#,
+    );
+    it.says("kubectl get deploy web -o jsonpath='{.spec.template.spec.containers[*].name}'", "side nginx");
+    it.ok(
+        r#"kubectl patch deploy web -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}}}'"#,
+    );
+    it.says("kubectl get deploy web -o jsonpath='{.spec.template.spec.containers[*].name}'", "nginx");
+    it.ok(r#"kubectl patch keystone identity --type=merge -p '{"spec":{"replicas":5}}'"#);
+    it.says("kubectl get keystone identity -o jsonpath='{.spec.replicas} {.metadata.generation}'", "5 2");
+    it.fails(r#"kubectl patch keystone identity -p '{"spec":{}}'"#, "strategic-merge-patch+json is not supported");
+    it.fails(
+        r#"kubectl patch keystone identity --type=merge -p '{"spec":{"replicas":-5}}'"#,
+        "The Keystone \"identity\" is invalid: spec.replicas:",
+    );
+    it.ok(r#"kubectl patch keystone identity --subresource=status --type=merge -p '{"status":{"replicas":4}}'"#);
+    it.says("kubectl get keystone identity -o jsonpath='{.status.replicas} {.metadata.generation}'", "4 2");
+}
+
+#[test]
+fn objects_are_printed_in_every_form() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f web.yaml -f settings.yaml -f identity.yaml");
+    it.tells("kubectl get deploy", &["NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    0/2     0            0 "]);
+    it.tells("kubectl get deploy -o wide", &["CONTAINERS   IMAGES    SELECTOR", "nginx        nginx:1   app=web"]);
+    it.tells("kubectl get ks", &["NAME       READY   REASON   ENDPOINT   AGE\nidentity "]);
+    it.tells("kubectl get deploy,keystone", &["deployment.apps/web ", KEYSTONE]);
+    it.tells("kubectl get c5c3", &["identity"]);
+    it.says("kubectl get deploy,keystone -o name", &format!("deployment.apps/web\n{KEYSTONE}"));
+    it.tells("kubectl get cm settings -o yaml", &["apiVersion: v1\ndata:\n  colour: blue\nkind: ConfigMap\n"]);
+    it.tells("kubectl get cm -o json", &["\"kind\": \"List\"", "\"colour\": \"blue\""]);
+    it.says("kubectl get deploy web -o jsonpath='{.spec.template.spec.containers[0].image}'", "nginx:1");
+    it.says("kubectl get deploy -o custom-columns=N:.metadata.name,R:.spec.replicas", "N     R\nweb   2");
+    it.says("kubectl get keystone -o go-template='{{range .items}}{{.metadata.name}}{{end}}'", "identity");
+    assert_eq!(it.rows("kubectl get cm settings --show-labels")[0].last().unwrap(), "tier=front");
+    assert_eq!(it.rows("kubectl get cm -L tier settings")[0].last().unwrap(), "front");
+    assert_eq!(it.rows("kubectl get deploy -A")[0][..2], ["default", "web"]);
+    it.says("kubectl get pods", "No resources found in default namespace.");
+    it.fails("kubectl get cm nothing", "Error from server (NotFound): configmaps \"nothing\" not found");
+    it.fails("kubectl get zebras", "the server doesn't have a resource type \"zebras\"");
+}
+
+#[test]
+fn labels_and_annotations_are_set_and_selected_by() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f web.yaml -f settings.yaml -f identity.yaml");
+    it.says("kubectl label keystone identity tier=back", &format!("{KEYSTONE} labeled"));
+    it.fails("kubectl label cm settings tier=back", "already has a value (front), and --overwrite is false");
+    it.says("kubectl annotate deploy web note=hello", "deployment.apps/web annotated");
+    it.says("kubectl get deploy web -o jsonpath='{.metadata.annotations.note}'", "hello");
+    it.says("kubectl get cm -l tier=front -o name", "configmap/settings");
+    it.says("kubectl get cm -l 'tier in (front,middle)' -o name", "configmap/settings");
+    it.says("kubectl get cm -l '!tier' -o name", "configmap/kube-root-ca.crt");
+    it.says("kubectl get cm,deploy,keystone -l tier -o name", &format!("configmap/settings\n{KEYSTONE}"));
+    it.says("kubectl get cm --field-selector metadata.name=settings -o name", "configmap/settings");
+    it.says("kubectl get keystone --field-selector metadata.name!=identity -o name", "");
+    it.fails("kubectl get cm --field-selector spec.colour=blue", "field label not supported: spec.colour");
+    it.says("kubectl label keystone identity tier-", &format!("{KEYSTONE} unlabeled"));
+    it.says("kubectl get cm -A --chunk-size=1 -o name | sort -u | wc -l | tr -d ' '", "2");
+}
+
+#[test]
+fn a_watch_tells_what_happens_while_it_lasts() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f settings.yaml -f identity.yaml");
+    let watch = "kubectl get cm --watch-only --output-watch-events --field-selector metadata.name=settings --request-timeout=3s";
+    let changes = "sleep 1; kubectl label cm settings a=b; kubectl delete cm settings; kubectl create -f settings.yaml";
+    let text = it.ok(&format!("({changes}) > /dev/null & {watch}; wait"));
+    let events: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(events, ["MODIFIED", "DELETED", "ADDED"], "{text}");
+    let watch = "kubectl get ks -w --request-timeout=2s -o jsonpath='{.spec.replicas} '";
+    it.says(&format!("(sleep 0.7; kubectl scale ks identity --replicas=3) > /dev/null & {watch}; wait"), "1 3");
+}
+
+#[test]
+fn objects_are_described_with_their_events() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f web.yaml -f settings.yaml -f identity.yaml");
+    it.tells(
+        "kubectl describe deploy web",
+        &["2 desired | 0 updated", "Image:         nginx:1", "25% max unavailable"],
+    );
+    it.tells("kubectl describe cm settings", &["colour:\n----\nblue"]);
+    it.tells("kubectl describe ns default", &["Status:       Active"]);
+    it.tells("kubectl describe crd keystones", &["Keystone", "Established"]);
+    let uid = it.ok("kubectl get keystone identity -o jsonpath='{.metadata.uid}'");
+    it.write(
+        "event.yaml",
+        &format!(
+            "apiVersion: v1
+kind: Event
+metadata: {{name: identity.1}}
+involvedObject: {{apiVersion: keystone.openstack.c5c3.io/v1alpha1, kind: Keystone, name: identity, namespace: default, uid: {uid}}}
+type: Warning
+reason: DatabaseWaits
+message: The database is not ready.
+lastTimestamp: 2026-01-01T00:00:00Z
+source: {{component: test}}
+"
+        ),
+    );
+    it.ok("kubectl create -f event.yaml");
+    it.tells(
+        "kubectl describe keystone identity",
+        &["Replicas:", "Warning  DatabaseWaits", "The database is not ready."],
+    );
+    it.tells("kubectl get events", &["Warning   DatabaseWaits   keystone/identity   The database is not ready."]);
+    it.tells("kubectl get events --field-selector involvedObject.name=identity,type=Warning", &["DatabaseWaits"]);
+    it.says("kubectl get events --field-selector involvedObject.name=other -o name", "");
+}
+
+#[test]
+fn fields_are_explained() {
+    let it = Terminal::with_keystone();
+    it.tells("kubectl explain deployment.spec.replicas", &["FIELD: replicas <integer>", "Number of desired pods"]);
+    it.tells(
+        "kubectl explain deployment --recursive",
+        &["GROUP:      apps", "        terminationGracePeriodSeconds\t<integer>"],
+    );
+    it.tells("kubectl explain keystones", &["KIND:       Keystone", "the identity API", "  spec\t<Object> -required-"]);
+    it.tells("kubectl explain ks.spec.replicas", &["FIELD: replicas <integer>"]);
+    it.tells(
+        "kubectl explain keystones --recursive",
+        &["    fernet\t<Object>", "      rotationSchedule\t<string>", "    conditions\t<[]Object>"],
+    );
+    it.fails("kubectl explain keystone.spec.zebra", "field \"zebra\" does not exist");
+}
+
+#[test]
+fn what_is_waited_for_arrives() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f settings.yaml -f identity.yaml");
+    let changed = r#"(sleep 0.5; kubectl patch cm settings --type=merge -p '{"data":{"colour":"red"}}') > /dev/null &"#;
+    it.says(
+        &format!("{changed} kubectl wait cm/settings --for=jsonpath='{{.data.colour}}'=red --timeout=10s; wait"),
+        "configmap/settings condition met",
+    );
+    let condition = r#"{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Ready","message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1}]}}"#;
+    it.says(
+        &format!(
+            "(sleep 0.5; kubectl patch ks identity --subresource=status --type=merge -p '{condition}') > /dev/null & \
+            kubectl wait ks/identity --for=condition=Ready --timeout=10s; wait"
+        ),
+        &format!("{KEYSTONE} condition met"),
+    );
+    it.says(
+        "(sleep 0.5; kubectl delete ks identity) > /dev/null & kubectl wait ks/identity --for=delete --timeout=10s; wait",
+        &format!("{KEYSTONE} condition met"),
+    );
+    it.fails("kubectl wait cm/settings --for=delete --timeout=300ms", "timed out waiting for the condition");
+}
+
+#[test]
+fn deployments_and_keystones_are_scaled() {
+    let it = Terminal::with_keystone();
+    it.ok("kubectl apply -f web.yaml -f identity.yaml");
+    for (object, name, before) in [("deploy/web", "deployment.apps/web", 2), ("ks/identity", KEYSTONE, 1)] {
+        it.says(&format!("kubectl scale {object} --current-replicas={before} --replicas=7"), &format!("{name} scaled"));
+        it.fails(
+            &format!("kubectl scale {object} --current-replicas=2 --replicas=1"),
+            "Expected replicas to be 2, was 7",
+        );
+        it.says(&format!("kubectl get {object} -o jsonpath='{{.spec.replicas}} {{.metadata.generation}}'"), "7 2");
+    }
+    it.tells(
+        "kubectl get --raw /apis/keystone.openstack.c5c3.io/v1alpha1/namespaces/default/keystones/identity/scale",
+        &["\"kind\":\"Scale\"", "\"spec\":{\"replicas\":7}"],
+    );
+}
+
+#[test]
+fn a_deletion_takes_along_what_its_cascade_says() {
+    let it = Terminal::with_keystone();
+    for (cascade, stays) in [("background", false), ("foreground", false), ("orphan", true)] {
+        for (owner, file) in [("deploy/web", "web.yaml"), ("ks/identity", "identity.yaml")] {
+            it.ok(&format!("kubectl apply -f {file} -f settings.yaml"));
+            let kind = it.ok(&format!(
+                "kubectl get {owner} -o jsonpath='{{.apiVersion}} {{.kind}} {{.metadata.name}} {{.metadata.uid}}'"
+            ));
+            let [version, kind, name, uid] = kind.split(' ').collect::<Vec<_>>()[..] else { panic!("{kind}") };
+            let reference = serde_json::json!({"metadata": {"ownerReferences": [
+                {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true}]}});
+            it.ok(&format!("kubectl patch cm settings --type=merge -p '{reference}'"));
+            it.tells(&format!("kubectl delete {owner} --cascade={cascade} --timeout=10s"), &["deleted"]);
+            it.fails(&format!("kubectl get {owner}"), "NotFound");
+            if stays {
+                it.says("kubectl get cm settings -o jsonpath='{.metadata.ownerReferences}'", "");
+                it.ok("kubectl delete cm settings");
+            } else if cascade == "foreground" {
+                // The owner is gone, so what it owned went before it.
+                it.fails("kubectl get cm settings", "NotFound");
+            } else {
+                it.ok("kubectl wait cm/settings --for=delete --timeout=10s");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_namespace_goes_with_everything_in_it_and_a_definition_with_its_objects() {
+    let it = Terminal::with_keystone();
+    it.write("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
+    it.ok("kubectl apply -f shop.yaml");
+    it.ok("kubectl apply -n shop -f web.yaml -f settings.yaml -f identity.yaml");
+    it.says("kubectl delete ns shop --timeout=20s", "namespace \"shop\" deleted");
+    it.says("kubectl get deploy,ks,cm -n shop -o name", "");
+    it.fails("kubectl delete ns default", "forbidden");
+    it.ok("kubectl apply -f identity.yaml");
+    it.ok("kubectl delete crd keystones.keystone.openstack.c5c3.io --timeout=20s");
+    // kubectl remembers for hours what it discovered.
+    it.fails("rm -r .kube && kubectl get keystones", "the server doesn't have a resource type \"keystones\"");
+}
+
+#[test]
+fn all_our_kinds_are_installed_and_discovered() {
+    let it = Terminal::open();
+    let applied = it.ok("\"$C5C3\" crds | kubectl apply --server-side -f -");
+    let count = applied.lines().filter(|line| line.ends_with("serverside-applied")).count();
+    assert!(count >= 28, "{applied}");
+    let waited = it.ok("kubectl wait --for=condition=Established crd --all --timeout=20s");
+    assert_eq!(waited.lines().count(), count);
+    assert_eq!(it.rows("kubectl get crd").len(), count);
+    it.tells("kubectl api-versions", &["apps/v1", "c5c3.io/v1alpha1", "\nv1"]);
+    let kinds = it.rows("kubectl api-resources --categories=c5c3");
+    assert!(kinds.iter().any(|row| row[0] == "keystones" && row[1] == "ks" && row[3] == "true"), "{kinds:?}");
+    assert!(kinds.iter().any(|row| row[0] == "hypervisors" && row[1] == "hv" && row[3] == "false"), "{kinds:?}");
+    it.tells(
+        "kubectl api-resources --namespaced=false -o name",
+        &["namespaces", "nodes", "hypervisors.hypervisor.c5c3.io"],
+    );
+    it.tells("kubectl cluster-info", &["Kubernetes control plane", "is running at", "https://127.0.0.1:"]);
+    it.tells("kubectl version", &["Server Version: v1."]);
+    it.says("kubectl get --raw '/readyz'", "ok");
+}

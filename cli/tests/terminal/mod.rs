@@ -1,0 +1,136 @@
+//! A terminal with kubectl and a server of its own.
+
+use std::process::Command;
+
+use crate::server::Apiserver;
+
+/// The oldest kubectl that these sessions are written for. Much older ones read OpenAPI as protobuf only.
+const OLDEST: u32 = 28;
+
+/// A deployment, a config map and a Keystone, as a user would write them.
+const FILES: [(&str, &str); 4] = [
+    (
+        "web.yaml",
+        "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: nginx, image: 'nginx:1', ports: [{containerPort: 80}]}]}
+",
+    ),
+    (
+        "settings.yaml",
+        "apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, labels: {tier: front}}
+data: {colour: blue}
+",
+    ),
+    (
+        "red.yaml",
+        "apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, labels: {tier: front}}
+data: {colour: red}
+",
+    ),
+    (
+        "identity.yaml",
+        "apiVersion: keystone.openstack.c5c3.io/v1alpha1
+kind: Keystone
+metadata: {name: identity}
+spec: {replicas: 1}
+",
+    ),
+];
+
+/// A shell in a folder with [`FILES`], where kubectl and c5c3 speak to a fresh server.
+pub struct Terminal {
+    folder: tempfile::TempDir,
+    _server: Apiserver,
+}
+
+impl Terminal {
+    pub fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Apiserver::start(folder.path(), &["--in-memory", "--listen", "127.0.0.1:0"]);
+        let terminal = Self { folder, _server: server };
+        for (name, text) in FILES {
+            terminal.write(name, text);
+        }
+        let version = terminal.ok("kubectl version --client -o json");
+        let version: serde_json::Value = serde_json::from_str(&version).unwrap();
+        let minor = version["clientVersion"]["minor"].as_str().unwrap().trim_end_matches('+').parse::<u32>().unwrap();
+        assert!(minor >= OLDEST, "kubectl 1.{minor} is older than 1.{OLDEST}; `make test` installs a newer one");
+        terminal
+    }
+
+    /// A terminal where Keystone's definition is served.
+    pub fn with_keystone() -> Self {
+        let terminal = Self::open();
+        let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/keystone.openstack.c5c3.io_keystones.yaml");
+        terminal.ok(&format!("kubectl apply --server-side -f {crd}"));
+        let name = "keystones.keystone.openstack.c5c3.io";
+        let waited = terminal.ok(&format!("kubectl wait --for=condition=Established crd/{name} --timeout=20s"));
+        assert_eq!(waited, format!("customresourcedefinition.apiextensions.k8s.io/{name} condition met"));
+        terminal
+    }
+
+    /// Writes a file for the commands to read.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Runs a line: what it prints, both streams, and its exit code.
+    pub fn run(&self, line: &str) -> (String, i32) {
+        let output = Command::new("sh")
+            .args(["-c", &format!("{{ {line}\n}} 2>&1")])
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
+            .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap().trim_end().to_owned();
+        let code = output.status.code().unwrap();
+        assert!(code != 127, "{line}: {text}\nkubectl is not on the PATH; `make test` installs it");
+        (text, code)
+    }
+
+    /// What a line prints that succeeds.
+    pub fn ok(&self, line: &str) -> String {
+        let (text, code) = self.run(line);
+        assert_eq!(code, 0, "{line}\n{text}");
+        text
+    }
+
+    /// Asserts that a line succeeds and prints exactly this.
+    pub fn says(&self, line: &str, wanted: &str) {
+        assert_eq!(self.ok(line), wanted, "{line}");
+    }
+
+    /// Asserts that a line succeeds and prints all of these parts.
+    pub fn tells(&self, line: &str, parts: &[&str]) {
+        let text = self.ok(line);
+        for part in parts {
+            assert!(text.contains(part), "{line}\ndoes not print {part:?}, but:\n{text}");
+        }
+    }
+
+    /// Asserts that a line fails with exit code 1 and a message that holds this part.
+    pub fn fails(&self, line: &str, part: &str) {
+        let (text, code) = self.run(line);
+        assert_eq!(code, 1, "{line}\n{text}");
+        assert!(text.contains(part), "{line}\ndoes not fail with {part:?}, but:\n{text}");
+    }
+
+    /// The words of each line that a line prints, without its header: a table without its spacing.
+    pub fn rows(&self, line: &str) -> Vec<Vec<String>> {
+        let text = self.ok(line);
+        text.lines().skip(1).map(|row| row.split_whitespace().map(ToOwned::to_owned).collect()).collect()
+    }
+}
