@@ -1,6 +1,6 @@
 //! One request for a resource, with everything that serving it takes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use c5c3_auth::UserInfo;
@@ -42,6 +42,27 @@ pub struct Call<'a> {
     pub body: Bytes,
     /// By whom.
     pub user: UserInfo,
+    /// What admission webhooks want the client to hear, whatever becomes of the request.
+    pub warnings: &'a Warnings,
+}
+
+/// Warnings that come up while a request is served; each is told once, however often it comes up.
+#[derive(Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    /// Adds one.
+    pub fn add(&self, warning: &str) {
+        let mut warnings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.iter().any(|known| known == warning) {
+            warnings.push(warning.to_owned());
+        }
+    }
+
+    /// All of them, in the order in which they came up.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Call<'_> {

@@ -110,10 +110,9 @@ impl Asked {
             // `namespaces` is a resource itself, and the prefix of all that is inside one.
             ["namespaces", _, "status" | "finalize"] => target(None, "namespaces", &rest[1..]),
             ["namespaces", namespace, plural, rest @ ..] => target(Some(namespace), plural, rest),
-            // The old way to watch: `/api/v1/watch/...`.
-            ["watch", ..] => Self::Path,
+            // `/api/v1/watch/...` is the old way to watch, which is not served.
+            ["watch", ..] | [] => Self::Path,
             [plural, rest @ ..] => target(None, plural, rest),
-            [] => Self::Path,
         }
     }
 }

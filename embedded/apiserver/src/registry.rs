@@ -42,6 +42,17 @@ impl Served {
         self.resource.subresource("status").is_some()
     }
 
+    /// An object as a reader sees it: with the defaults of its definition as it is now.
+    pub fn readable(&self, mut object: Value) -> Value {
+        if self.resource.custom().is_some()
+            && let Some(schema) = self.schema()
+        {
+            schema.prune(&mut object);
+            schema.default(&mut object);
+        }
+        object
+    }
+
     /// The prefix of its objects' keys; with a namespace, of those in it.
     pub fn prefix(&self, namespace: Option<&str>) -> String {
         match namespace {

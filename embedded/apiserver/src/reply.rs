@@ -61,7 +61,7 @@ impl Form {
     }
 
     /// A list in this form.
-    pub fn list(self, resource: &Resource, items: Vec<Value>, metadata: Value) -> Value {
+    pub fn list(self, resource: &Resource, items: &[Value], metadata: Value) -> Value {
         match self {
             Self::Object => json!({
                 "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata, "items": items,
@@ -71,7 +71,7 @@ impl Form {
                 "items": items.iter().map(c5c3_kinds::partial).collect::<Vec<_>>(),
             }),
             Self::Table(include) => {
-                let mut table = c5c3_kinds::table(resource, &items, include, Timestamp::now());
+                let mut table = c5c3_kinds::table(resource, items, include, Timestamp::now());
                 table["metadata"] = metadata;
                 table
             }

@@ -15,13 +15,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Call;
+use crate::call::{Call, Warnings};
 use crate::controllers;
 use crate::documents;
 use crate::faults::Faults;
 use crate::object::{is_going, meta, of_entry};
 use crate::path::{Asked, Query, Target, verb};
 use crate::registry::{Registry, Served};
+use crate::reply::warn;
 use crate::status::ApiError;
 use crate::verbs;
 
@@ -199,17 +200,6 @@ impl Server {
         }
     }
 
-    /// An object as a reader sees it: with the defaults of its definition as it is now.
-    pub(crate) fn readable(&self, served: &Served, mut object: Value) -> Value {
-        if served.resource.custom().is_some()
-            && let Some(schema) = served.schema()
-        {
-            schema.prune(&mut object);
-            schema.default(&mut object);
-        }
-        object
-    }
-
     /// Refuses a revision that has not happened.
     pub(crate) fn not_in_the_future(&self, revision: u64) -> Result<(), ApiError> {
         let current = self.store.revision();
@@ -262,8 +252,12 @@ impl Server {
                 {
                     return Err(ApiError::no_such_path());
                 }
-                let call = Call { server: self, served, target, query, headers: parts.headers, body, user };
-                verbs::serve(call, &parts.method).await
+                let warnings = Warnings::default();
+                let headers = parts.headers;
+                let call = Call { server: self, served, target, query, headers, body, user, warnings: &warnings };
+                let mut response = verbs::serve(call, &parts.method).await.unwrap_or_else(Response::from);
+                warn(&mut response, &warnings.take());
+                Ok(response)
             }
         }
     }
@@ -343,7 +337,7 @@ impl Server {
     }
 
     /// Refuses to delete what no cluster can be without.
-    pub(crate) fn may_be_deleted(&self, call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    pub(crate) fn may_be_deleted(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
         let resource = &call.served.resource;
         let name = meta(object, "name");
         let kept = resource.group.is_empty()
@@ -365,18 +359,6 @@ impl Server {
             }
         });
         granted.map_err(|refusal| refused(&refusal))
-    }
-
-    /// Asks admission webhooks. None are called yet; see the crate's documentation.
-    #[allow(clippy::unused_async)] // Webhooks will be called from here.
-    pub(crate) async fn admit(
-        &self,
-        _: &Call<'_>,
-        _: &str,
-        object: Value,
-        _: Option<&Value>,
-    ) -> Result<Value, ApiError> {
-        Ok(object)
     }
 }
 

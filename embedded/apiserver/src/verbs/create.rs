@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Done, prepare};
+use crate::admission;
 use crate::call::Call;
 use crate::object::{generate_name, meta, meta_mut, timestamp, write};
 use crate::status::ApiError;
@@ -77,8 +78,9 @@ pub(super) async fn store(call: &Call<'_>, mut object: Value) -> Result<Done, Ap
     let generated = !meta(&object, "generateName").is_empty()
         && object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(meta(&object, "generateName")));
     call.server.may_be_created(call, &object)?;
-    object = call.server.admit(call, "CREATE", object, None).await?;
+    object = admission::mutate(call, "CREATE", object, None).await?;
     prepare::validate(call, &object, None)?;
+    admission::admit(call, "CREATE", &object, None).await?;
     for _ in 0..GENERATED_NAME_TRIES {
         let key = call.key(meta(&object, "name"));
         if call.is_dry_run()? {

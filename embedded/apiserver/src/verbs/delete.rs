@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::list::Selection;
 use super::{Done, get};
+use crate::admission;
 use crate::call::{Call, decode};
 use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, timestamp, write};
 use crate::registry::Served;
@@ -60,12 +61,18 @@ impl Options {
 pub(super) async fn delete(call: &Call<'_>) -> Result<Done, ApiError> {
     let options = Options::parse(call)?;
     let (_, object) = get::live(call)?;
-    call.server.may_be_deleted(call, &object)?;
-    call.server.admit(call, "DELETE", Value::Null, Some(&object)).await?;
+    Server::may_be_deleted(call, &object)?;
+    may_go(call, &object).await?;
     if call.is_dry_run()? {
         return Ok(Done::ok(deleted(&call.served.resource, meta(&object, "name"), meta(&object, "uid"))));
     }
     delete_object(call.server, &call.served, &call.key(call.name()?), &options).await.map(Done::ok)
+}
+
+/// Asks admission webhooks whether an object may be deleted.
+async fn may_go(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
+    admission::mutate(call, "DELETE", Value::Null, Some(object)).await?;
+    admission::admit(call, "DELETE", &Value::Null, Some(object)).await
 }
 
 /// Deletes every object that the request means.
@@ -80,7 +87,7 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Done, ApiError>
         if !selection.takes(resource, &object) {
             continue;
         }
-        call.server.admit(call, "DELETE", Value::Null, Some(&object)).await?;
+        may_go(call, &object).await?;
         if !call.is_dry_run()? {
             match delete_object(call.server, &call.served, &entry.key, &options).await {
                 Ok(_) => {}

@@ -22,6 +22,6 @@ pub(super) fn live(call: &Call<'_>) -> Result<(Entry, Value), ApiError> {
     let name = call.name()?;
     let resource = &call.served.resource;
     let entry = call.server.store().get(&call.key(name)).ok_or_else(|| ApiError::not_found(resource, name))?;
-    let object = call.server.readable(&call.served, of_entry(resource, &entry)?);
+    let object = call.served.readable(of_entry(resource, &entry)?);
     Ok((entry, object))
 }

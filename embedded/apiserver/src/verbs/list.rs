@@ -100,7 +100,7 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
             remaining += 1;
             continue;
         }
-        let object = call.server.readable(&call.served, of_entry(resource, entry)?);
+        let object = call.served.readable(of_entry(resource, entry)?);
         if selection.takes(resource, &object) {
             items.push(object);
         }
@@ -113,7 +113,7 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
             metadata["remainingItemCount"] = remaining.into();
         }
     }
-    Ok(json_reply(StatusCode::OK, &form.list(resource, items, metadata)))
+    Ok(json_reply(StatusCode::OK, &form.list(resource, &items, metadata)))
 }
 
 /// The revision that the list must be of, if it must be of one.

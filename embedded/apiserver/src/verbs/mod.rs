@@ -20,6 +20,8 @@ use crate::reply::{Form, json_reply, warn};
 use crate::status::ApiError;
 
 pub(crate) use delete::{Options as DeleteOptions, delete_object, finish_deletion};
+pub(crate) use prepare::mutated;
+pub(crate) use scale::scale_of;
 
 /// An object to answer with, its status code, and what the client should be warned of.
 pub(crate) struct Done {
@@ -49,13 +51,13 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
         "list" => list::list(&call, form),
         "get" => {
             let object = get::get(&call)?;
-            Ok(reply(&call, Done::ok(form.object(&call.served.resource, object))))
+            Ok(reply(&call, &Done::ok(form.object(&call.served.resource, object))))
         }
         "create" => create::create(&call).await.map(|done| formed(&call, form, done)),
         "update" => update::update(&call).await.map(|done| formed(&call, form, done)),
         "patch" => patch::patch(&call).await.map(|done| formed(&call, form, done)),
-        "delete" => delete::delete(&call).await.map(|done| reply(&call, done)),
-        "deletecollection" => delete::delete_collection(&call).await.map(|done| reply(&call, done)),
+        "delete" => delete::delete(&call).await.map(|done| reply(&call, &done)),
+        "deletecollection" => delete::delete_collection(&call).await.map(|done| reply(&call, &done)),
         _ => Err(ApiError::not_allowed()),
     }
 }
@@ -69,12 +71,12 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
     match (subresource, verb) {
         ("status" | "finalize", "get") => {
             let object = get::get(&call)?;
-            Ok(reply(&call, Done::ok(form.object(resource, object))))
+            Ok(reply(&call, &Done::ok(form.object(resource, object))))
         }
         ("status" | "finalize", "update") => update::update(&call).await.map(|done| formed(&call, form, done)),
         ("status" | "finalize", "patch") => patch::patch(&call).await.map(|done| formed(&call, form, done)),
-        ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, done)),
-        ("token", "create") => crate::reviews::token(&call).map(|done| reply(&call, done)),
+        ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, &done)),
+        ("token", "create") => crate::reviews::token(&call).map(|done| reply(&call, &done)),
         _ => {
             let message =
                 format!("{} of {} is not served: there is no node behind this API", subresource, resource.plural);
@@ -85,10 +87,10 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
 
 fn formed(call: &Call<'_>, form: Form, done: Done) -> Response<Body> {
     let object = form.object(&call.served.resource, done.object);
-    reply(call, Done { object, ..done })
+    reply(call, &Done { object, ..done })
 }
 
-fn reply(call: &Call<'_>, done: Done) -> Response<Body> {
+fn reply(call: &Call<'_>, done: &Done) -> Response<Body> {
     let mut response = json_reply(done.code, &done.object);
     warn(&mut response, &done.warnings);
     if let Some(deprecation) = call.served.resource.custom().and_then(|custom| custom.deprecation.clone()) {

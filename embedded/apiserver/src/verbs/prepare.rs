@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::scale;
+use super::update::keep_what_is_not_written;
 use crate::call::{Call, FieldValidation};
 use crate::object::{meta, meta_mut};
 use crate::status::ApiError;
@@ -88,6 +90,52 @@ pub(super) fn update(call: &Call<'_>, old: &Value, new: &mut Value) {
         None => c5c3_kinds::prepare_update(resource, new, old),
         Some("status") => c5c3_kinds::prepare_status_update(resource, new, old),
         Some(_) => {}
+    }
+}
+
+/// Takes what an admission webhook made of an object, as a client's own write is taken: completed, and without what may
+/// not be written here. `before` is the object before the webhook, `old` the one that is stored.
+pub(crate) fn mutated(
+    call: &Call<'_>,
+    before: &Value,
+    old: Option<&Value>,
+    mut object: Value,
+) -> Result<Value, ApiError> {
+    if call.target.subresource.as_deref() == Some("scale") {
+        return Ok(scale::rescaled(call, before, &object));
+    }
+    check_kind(call, &mut object)?;
+    if let Some(schema) = call.served.schema() {
+        schema.prune(&mut object);
+    }
+    default(call, &mut object);
+    if let Some(old) = old {
+        keep_what_is_not_written(call, old, &mut object);
+        update(call, old, &mut object);
+    } else {
+        restore(before, &mut object, call.served.has_status());
+    }
+    meta_mut(&mut object).remove("managedFields");
+    if let Some(fields) = before["metadata"].get("managedFields") {
+        object["metadata"]["managedFields"] = fields.clone();
+    }
+    Ok(object)
+}
+
+/// Puts back what the server has set in a new object.
+fn restore(before: &Value, object: &mut Value, status: bool) {
+    let fields = meta_mut(object);
+    for field in ["uid", "creationTimestamp", "generation", "resourceVersion", "deletionTimestamp", "selfLink"] {
+        match before["metadata"].get(field) {
+            Some(value) => drop(fields.insert(field.into(), value.clone())),
+            None => drop(fields.remove(field)),
+        }
+    }
+    if status {
+        match before.get("status") {
+            Some(status) => object["status"] = status.clone(),
+            None => drop(object.as_object_mut().map(|object| object.remove("status"))),
+        }
     }
 }
 

@@ -49,6 +49,18 @@ pub(super) async fn scale(call: &Call<'_>, verb: &str) -> Result<Done, ApiError>
     Ok(Done { object: of(call, &paths, &done.object), ..done })
 }
 
+/// The scale of an object.
+pub(crate) fn scale_of(call: &Call<'_>, object: &Value) -> Value {
+    of(call, &paths(call), object)
+}
+
+/// An object with as many replicas as a scale asks for.
+pub(super) fn rescaled(call: &Call<'_>, object: &Value, scale: &Value) -> Value {
+    let mut object = object.clone();
+    *at_mut(&mut object, &paths(call).spec_replicas) = scale["spec"]["replicas"].as_i64().unwrap_or(0).into();
+    object
+}
+
 fn paths(call: &Call<'_>) -> ScalePaths {
     call.served.resource.custom().and_then(|custom| custom.scale.clone()).unwrap_or_else(|| ScalePaths {
         spec_replicas: ".spec.replicas".into(),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::get::live;
 use super::{Done, finish_deletion, prepare};
+use crate::admission;
 use crate::call::Call;
 use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
 use crate::status::ApiError;
@@ -110,7 +111,7 @@ pub(super) fn keep_what_is_not_written(call: &Call<'_>, old: &Value, new: &mut V
 pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: Value) -> Result<Done, ApiError> {
     let resource = &call.served.resource;
     call.server.may_be_changed(call, old, &new)?;
-    new = call.server.admit(call, "UPDATE", new, Some(old)).await?;
+    new = admission::mutate(call, "UPDATE", new, Some(old)).await?;
     if resource.generation && call.target.subresource.as_deref() != Some("status") && !asks_the_same(old, &new) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta_mut(&mut new).insert("generation".into(), generation.into());
@@ -120,6 +121,7 @@ pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: 
         let why = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted";
         return Err(ApiError::forbidden_object(resource, meta(&new, "name"), why));
     }
+    admission::admit(call, "UPDATE", &new, Some(old)).await?;
     let new = c5c3_fields::settle(old, new);
     if is_unchanged(old, &new) || call.is_dry_run()? {
         return Ok(Done::ok(new));

@@ -17,7 +17,6 @@ use crate::call::Call;
 use crate::object::{of_entry, read};
 use crate::registry::Served;
 use crate::reply::{Form, bytes_reply};
-use crate::server::Server;
 use crate::status::ApiError;
 
 /// How often a client that asked for bookmarks hears that nothing happened.
@@ -28,7 +27,6 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// A watch that is being served.
 struct Watching {
-    server: Arc<Server>,
     served: Arc<Served>,
     selection: Selection,
     form: Form,
@@ -64,7 +62,7 @@ pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiEr
     let after = if from_start {
         let snapshot = call.server.store().list(&prefix);
         for entry in snapshot.iter() {
-            let object = call.server.readable(&call.served, of_entry(resource, entry)?);
+            let object = call.served.readable(of_entry(resource, entry)?);
             if selection.takes(resource, &object) {
                 first.push(json!({"type": "ADDED", "object": form.object(resource, object)}));
             }
@@ -92,7 +90,6 @@ pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiEr
     };
     let now = Instant::now();
     let watching = Watching {
-        server: call.server.clone(),
         served: call.served.clone(),
         selection,
         form,
@@ -156,7 +153,7 @@ impl Watching {
         let resource = &self.served.resource;
         let object = |value: &Option<Bytes>| {
             let object = value.as_ref().and_then(|value| read(resource, value).ok())?;
-            Some(self.server.readable(&self.served, object))
+            Some(self.served.readable(object))
         };
         let takes =
             |object: &Option<Value>| object.as_ref().is_some_and(|object| self.selection.takes(resource, object));
