@@ -44,8 +44,7 @@ crds: ## Write deploy/crds and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
 
 kubectl:
-	@command -v kubectl >/dev/null 2>&1 || { echo "installing kubectl"; \
-	apt-get install -y -qq kubernetes-client >/dev/null || { apt-get update -qq && apt-get install -y -qq kubernetes-client >/dev/null; }; }
+	@tools/kubectl $(CACHE)
 
 $(PYTHON): $(MAKEFILE_LIST)
 	@echo "installing the Python client of Kubernetes"

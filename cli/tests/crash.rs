@@ -28,6 +28,12 @@ type Write = (String, u64);
 struct Seen(BTreeMap<u64, Write>);
 
 impl Seen {
+    fn add_all(&mut self, objects: &[ConfigMap]) {
+        for object in objects {
+            self.add(object);
+        }
+    }
+
     fn add(&mut self, object: &ConfigMap) {
         let (version, write) = read(object);
         let known = self.0.entry(version).or_insert_with(|| write.clone());
@@ -151,7 +157,7 @@ async fn nothing_acknowledged_is_lost_in_twenty_crashes() {
         acknowledged.extend(writer.await.unwrap());
     }
     let mut seen = Seen::default();
-    acknowledged.iter().for_each(|object| seen.add(object));
+    seen.add_all(&acknowledged);
     assert!(acknowledged.len() > WRITERS, "only {} writes", acknowledged.len());
     every_write_is_there(&api, &acknowledged, &mut seen).await;
     let (mut told, mut expired) = (0, 0);
@@ -159,7 +165,7 @@ async fn nothing_acknowledged_is_lost_in_twenty_crashes() {
         let stretches = watch.await.unwrap();
         expired += stretches.len() - 1;
         for stretch in &stretches {
-            stretch.events.iter().for_each(|object| seen.add(object));
+            seen.add_all(&stretch.events);
             has_no_gap(stretch, &acknowledged);
             told += stretch.events.len();
         }
@@ -174,7 +180,7 @@ async fn nothing_acknowledged_is_lost_in_twenty_crashes() {
 /// Each object is as its last acknowledged write left it, or as a later one did.
 async fn every_write_is_there(api: &Api<ConfigMap>, acknowledged: &[ConfigMap], seen: &mut Seen) {
     let list = api.list(&ListParams::default().labels("suite=crash")).await.unwrap();
-    list.items.iter().for_each(|object| seen.add(object));
+    seen.add_all(&list.items);
     let stored: BTreeMap<String, (u64, u64)> =
         list.items.iter().map(read).map(|(version, (name, turn))| (name, (version, turn))).collect();
     for (version, (name, turn)) in acknowledged.iter().map(read) {

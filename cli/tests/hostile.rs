@@ -144,8 +144,9 @@ async fn bodies_that_are_no_objects_are_refused() {
         assert!(matches!(code, 400 | 422) && answer["kind"] == "Status", "{body:?}: {code} {answer}");
     }
     is_status(&post(&client, vec![0xff, 0xfe, 0xfd]).await, 400, "BadRequest", "");
-    let bomb =
-        format!("a: &a [x, x, x]\n{}", (0..40).map(|n| format!("a{n}: &a{n} [*a, *a, *a]\n")).collect::<String>());
+    // Each line stands for three of the line before.
+    let lines: Vec<String> = (1..40).map(|n| format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}]", n - 1)).collect();
+    let bomb = format!("a0: &a0 [x, x, x]\n{}\n", lines.join("\n"));
     let (code, answer) = ask(&client, Method::POST, CONFIG_MAPS, "application/yaml", bomb).await;
     assert!(matches!(code, 400 | 422) && answer["kind"] == "Status", "{code} {answer}");
     is_status(

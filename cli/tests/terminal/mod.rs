@@ -4,8 +4,8 @@ use std::process::Command;
 
 use crate::server::Apiserver;
 
-/// The oldest kubectl that these sessions are written for. Much older ones read OpenAPI as protobuf only.
-const OLDEST: u32 = 28;
+/// The oldest kubectl that these sessions are written for. Older ones read OpenAPI as protobuf only.
+const OLDEST: u32 = 29;
 
 /// A deployment, a config map and a Keystone, as a user would write them.
 const FILES: [(&str, &str); 4] = [
