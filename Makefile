@@ -22,8 +22,8 @@ down: ## Stop it and remove what it made (not built yet)
 	@echo "make down: there is nothing to stop: the embedded cluster is not part of this version" >&2; exit 1
 
 test: $(CACHE)/bin/cargo-nextest kubectl $(PYTHON) ## Run all tests
+	cargo test --workspace --locked --doc --quiet
 	cargo nextest run --workspace --locked --no-fail-fast
-	cargo test --workspace --locked --doc
 
 check: $(CACHE)/bin/cargo-nextest kubectl $(PYTHON) ## Check format, lints, docs and unit tests, quickly
 	cargo fmt --all --check
