@@ -9,6 +9,7 @@ use c5c3_protobuf::DecodeError;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 use serde_json::Value;
+use serde_saphyr::DuplicateKeyPolicy;
 
 use crate::path::{Query, Target};
 use crate::registry::Served;
@@ -117,11 +118,18 @@ impl Call<'_> {
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let subresource = self.target.subresource.as_deref().unwrap_or_default();
         let scope = match subresource {
-            "status" => Scope::Only(&["status"]),
+            "status" if self.served.resource.custom().is_some() => Scope::Only(&["status"]),
+            "status" => Scope::Without(&["spec"]),
             "" if self.served.has_status() => Scope::Without(&["status"]),
             _ => Scope::Everything,
         };
         work(&Writer { manager: &manager, api_version: &version, subresource, now: &now, scope })
+    }
+
+    /// Whether the body is YAML.
+    pub fn is_yaml(&self) -> bool {
+        let content_type = self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        content_type.is_some_and(|media| media.split(';').next().unwrap_or_default().trim().ends_with("yaml"))
     }
 
     /// The object in the body, JSON or YAML.
@@ -144,7 +152,10 @@ pub fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
     let text =
         std::str::from_utf8(body).map_err(|error| ApiError::bad_request(format!("the body is not UTF-8: {error}")))?;
     let parsed = if media.ends_with("yaml") {
-        serde_saphyr::from_str::<Value>(text).map_err(|error| error.without_snippet().to_string())
+        // As a real server reads YAML; who wants to know of duplicates is told by `duplicates`.
+        let last_wins = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+        serde_saphyr::from_str_with_options::<Value>(text, last_wins)
+            .map_err(|error| error.without_snippet().to_string())
     } else if media.ends_with("json") || media.is_empty() {
         serde_json::from_str::<Value>(text).map_err(|error| error.to_string())
     } else {

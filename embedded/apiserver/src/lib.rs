@@ -17,6 +17,7 @@ mod admission;
 mod call;
 mod controllers;
 mod documents;
+mod duplicates;
 mod faults;
 mod http_server;
 mod object;
@@ -28,6 +29,7 @@ mod selector;
 mod server;
 mod status;
 mod verbs;
+mod wording;
 
 pub use faults::{Fault, Faults};
 pub use http_server::{Listening, ServeError, listen};

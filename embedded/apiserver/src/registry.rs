@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use c5c3_fields::Shape;
 use c5c3_kinds::Resource;
 use c5c3_schema::Schema;
+use c5c3_store::Entry;
 use serde_json::Value;
 
 use crate::path::Target;
@@ -68,30 +69,55 @@ impl Served {
 }
 
 /// Everything that is served at one moment.
+#[derive(Default)]
 pub struct Registry {
     served: HashMap<(String, String, String), Arc<Served>>,
+    /// What each definition brought, and the revision at which it was read.
+    definitions: HashMap<Arc<str>, (u64, Vec<Arc<Served>>)>,
 }
 
 impl Registry {
-    /// The built-in resources and those of the definitions.
-    pub fn new<'a>(definitions: impl IntoIterator<Item = &'a Value>, before: Option<&Self>) -> Self {
-        let builtin = c5c3_kinds::builtin().iter().cloned();
-        let mut served = HashMap::new();
-        let mut add = |resource: Resource, kept: Option<Arc<Served>>| {
-            let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-            served.insert(path, kept.unwrap_or_else(|| Arc::new(Served::new(resource))));
-        };
-        for resource in builtin {
-            // Schemas of built-in kinds are compiled once, and never change.
-            let kept = before.and_then(|before| before.find(&resource.group, &resource.version, &resource.plural));
-            add(resource, kept);
+    /// The built-in resources.
+    pub fn builtin() -> Self {
+        let mut registry = Self::default();
+        for resource in c5c3_kinds::builtin() {
+            registry.add(&Arc::new(Served::new(resource.clone())));
         }
-        for definition in definitions {
-            for resource in c5c3_kinds::custom(definition) {
-                add(resource, None);
+        registry
+    }
+
+    /// The built-in resources and those of the definitions that are stored now. What has not changed is not read again,
+    /// and its schemas stay compiled.
+    pub fn with_definitions<'a>(
+        &self,
+        definitions: impl IntoIterator<Item = &'a Entry>,
+        read: impl Fn(&Entry) -> Vec<Resource>,
+    ) -> Self {
+        let mut next = Self::default();
+        self.served.values().filter(|served| served.resource.custom().is_none()).for_each(|served| next.add(served));
+        for entry in definitions {
+            let known = self.definitions.get(&entry.key).filter(|(revision, _)| *revision == entry.revision);
+            let brought = match known {
+                Some((_, brought)) => brought.clone(),
+                None => read(entry).into_iter().map(|resource| self.kept(resource)).collect(),
+            };
+            for served in &brought {
+                next.add(served);
             }
+            next.definitions.insert(entry.key.clone(), (entry.revision, brought));
         }
-        Self { served }
+        next
+    }
+
+    fn kept(&self, resource: Resource) -> Arc<Served> {
+        let before = self.find(&resource.group, &resource.version, &resource.plural);
+        before.filter(|before| before.resource == resource).unwrap_or_else(|| Arc::new(Served::new(resource)))
+    }
+
+    fn add(&mut self, served: &Arc<Served>) {
+        let resource = &served.resource;
+        let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.served.insert(path, served.clone());
     }
 
     /// The resource of that group, version and plural.

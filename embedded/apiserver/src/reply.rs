@@ -21,8 +21,8 @@ pub enum Form {
 }
 
 impl Form {
-    /// Reads the `Accept` header. The first form that is served wins.
-    pub fn wanted(headers: &HeaderMap, query: &Query) -> Result<Self, ApiError> {
+    /// Reads the `Accept` header. The first form that is served wins; what is answered and not stored has one form only.
+    pub fn wanted(headers: &HeaderMap, query: &Query, is_stored: bool) -> Result<Self, ApiError> {
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
         for range in accept.split(',') {
             let mut parts = range.split(';').map(str::trim);
@@ -30,13 +30,13 @@ impl Form {
             let form = parts.find_map(|part| part.strip_prefix("as="));
             match (media, form) {
                 ("application/json" | "*/*" | "application/*" | "", None) => return Ok(Self::Object),
-                ("application/json", Some("Table")) => {
+                ("application/json", Some("Table")) if is_stored => {
                     let include = IncludeObject::parse(query.raw("includeObject").unwrap_or_default());
                     return include
                         .map(Self::Table)
                         .ok_or_else(|| ApiError::bad_request("includeObject is None, Metadata or Object"));
                 }
-                ("application/json", Some("PartialObjectMetadata" | "PartialObjectMetadataList")) => {
+                ("application/json", Some("PartialObjectMetadata" | "PartialObjectMetadataList")) if is_stored => {
                     return Ok(Self::Metadata);
                 }
                 _ => {}

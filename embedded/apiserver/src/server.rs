@@ -7,11 +7,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use c5c3_auth::rbac::{self, Attributes, Policy};
 use c5c3_auth::{Authenticator, Found, Impersonation, Kind, Lookup, Pki, Refusal, UserInfo};
-use c5c3_store::{Options, Store};
+use c5c3_store::{Entry, Options, Store};
 use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -86,7 +86,7 @@ impl Server {
         };
         let server = Arc::new(Self {
             authenticator: Authenticator::new(&pki),
-            registry: RwLock::new(Arc::new(Registry::new([], None))),
+            registry: RwLock::new(Arc::new(Registry::builtin())),
             policy: RwLock::default(),
             faults: Faults::default(),
             break_watches: watch::channel(0).0,
@@ -165,17 +165,15 @@ impl Server {
 
     /// Serves the definitions that are stored now.
     pub(crate) fn reload_registry(&self) {
-        let before = self.registry();
+        // Read under the lock: of two that reload at once, the later one must not have read the older definitions.
+        let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let before = registry.clone();
         let Some(served) = before.find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else { return };
-        let definitions: Vec<Value> = self
-            .store
-            .list(&served.prefix(None))
-            .iter()
-            .filter_map(|entry| of_entry(&served.resource, entry).ok())
-            .collect();
-        let accepted = definitions.iter().filter(|definition| controllers::names_accepted(definition));
-        let registry = Arc::new(Registry::new(accepted, Some(&before)));
-        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = registry;
+        let resources = |entry: &Entry| {
+            let definition = of_entry(&served.resource, entry).ok().filter(controllers::names_accepted);
+            definition.map(|definition| c5c3_kinds::custom(&definition)).unwrap_or_default()
+        };
+        *registry = Arc::new(before.with_definitions(self.store.list(&served.prefix(None)).iter(), resources));
     }
 
     fn learn(&self, served: &Served, object: &Value) {
@@ -207,7 +205,11 @@ impl Server {
             return Ok(());
         }
         let message = format!("Timeout: Too large resource version: {revision}, current: {current}");
-        Err(ApiError { retry_after: Some(1), ..ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) })
+        // Clients know the case by its cause, and list anew.
+        let details =
+            json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]});
+        let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        Err(ApiError { retry_after: Some(1), details, ..error })
     }
 
     /// Serves one request.
@@ -314,6 +316,7 @@ impl Server {
     /// Refuses what may not be created now.
     pub(crate) fn may_be_created(&self, call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
         self.may_be_granted(call, None, object)?;
+        self.kind_may_grow(call)?;
         let Some(namespace) = call.namespace() else { return Ok(()) };
         let registry = self.registry();
         let Some(namespaces) = registry.find("", "v1", "namespaces") else { return Ok(()) };
@@ -325,10 +328,23 @@ impl Server {
             let name = meta(object, "name");
             let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
             let mut error = ApiError::forbidden_object(&call.served.resource, name, &why);
-            error.details["causes"] = serde_json::json!([{"reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"), "field": "metadata.namespace"}]);
+            error.details["causes"] = json!([{"reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"), "field": "metadata.namespace"}]);
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Refuses new objects of a kind whose definition is going.
+    fn kind_may_grow(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        let Some(custom) = call.served.resource.custom() else { return Ok(()) };
+        let Some(definitions) = self.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+            return Ok(());
+        };
+        let entry = self.store.get(&definitions.key(None, &custom.definition));
+        match entry.map(|entry| of_entry(&definitions.resource, &entry)).transpose()? {
+            Some(definition) if !is_going(&definition) => Ok(()),
+            _ => Err(ApiError::not_allowed()),
+        }
     }
 
     /// Refuses a change that may not be made.

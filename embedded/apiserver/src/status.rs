@@ -1,7 +1,7 @@
 //! Answers that are not objects: Kubernetes' `Status`, with the reasons and the words that clients know.
 
 use c5c3_kinds::Resource;
-use c5c3_schema::Problems;
+use c5c3_schema::{Problem, ProblemKind, Problems};
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -18,12 +18,14 @@ pub struct ApiError {
     pub details: Value,
     /// How long the client should wait before it tries again.
     pub retry_after: Option<u32>,
+    /// Where a list that has expired can be gone on with.
+    pub go_on: Option<String>,
 }
 
 impl ApiError {
     /// An error without details.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Value::Null, retry_after: None }
+        Self { code, reason, message: message.into(), details: Value::Null, retry_after: None, go_on: None }
     }
 
     /// The request makes no sense.
@@ -62,6 +64,15 @@ impl ApiError {
     pub fn modified(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
+    }
+
+    /// The object may only be replaced by who says what they have seen of it.
+    pub fn unversioned(resource: &Resource, name: &str) -> Self {
+        let what = "Invalid value: 0x0: must be specified for an update";
+        let problem = Problem::new("metadata.resourceVersion", ProblemKind::Invalid, what, "");
+        let mut problems = Problems::new();
+        problems.push(problem);
+        Self::invalid(resource, name, &problems)
     }
 
     /// The user may not do that.
@@ -113,6 +124,7 @@ impl ApiError {
             message: format!("{kind} \"{name}\" is invalid: {text}"),
             details: json!({"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}),
             retry_after: None,
+            go_on: None,
         }
     }
 
@@ -122,7 +134,7 @@ impl ApiError {
             details["group"] = resource.group.as_str().into();
         }
         let message = format!("{} \"{name}\" {what}", resource.qualified_plural());
-        Self { code, reason, message, details, retry_after: None }
+        Self { code, reason, message, details, retry_after: None, go_on: None }
     }
 
     /// The `Status` object.
@@ -131,6 +143,9 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
         });
+        if let Some(token) = &self.go_on {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
         if !self.details.is_null() {
             status["details"] = self.details.clone();
         }

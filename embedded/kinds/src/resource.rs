@@ -14,7 +14,7 @@ pub use custom::{Custom, ScalePaths, custom};
 pub const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// One resource: a kind as it is served in one group and version.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     /// API group; empty for the core group.
     pub group: String,
@@ -52,7 +52,7 @@ pub struct Resource {
 }
 
 /// Where the description of a resource comes from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
     /// It is built in; schemas, defaults and validation are this crate's.
     BuiltIn,
@@ -61,7 +61,7 @@ pub enum Origin {
 }
 
 /// Something below an object: `pods/log`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subresource {
     /// Last segment of its path: `log`.
     pub name: String,

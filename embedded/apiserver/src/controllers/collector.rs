@@ -170,7 +170,25 @@ impl Collector {
                 tracing::debug!(key = dependent.key, error = error.message, "a dependent is gone already");
             }
         }
-        reference["blockOwnerDeletion"] == true && server.store().get(&dependent.key).is_some()
+        // In a circle, each would wait for the others for ever.
+        let waits = reference["blockOwnerDeletion"] == true && !self.depends_on(owner, meta(&object, "uid"));
+        waits && server.store().get(&dependent.key).is_some()
+    }
+
+    /// Whether one object depends on another, directly or by way of others.
+    fn depends_on(&self, uid: &str, other: &str) -> bool {
+        let (mut seen, mut next) = (HashSet::new(), vec![other]);
+        while let Some(owner) = next.pop() {
+            for dependent in self.dependents.get(owner).into_iter().flatten() {
+                if dependent == uid {
+                    return true;
+                }
+                if seen.insert(dependent.as_str()) {
+                    next.push(dependent);
+                }
+            }
+        }
+        false
     }
 }
 

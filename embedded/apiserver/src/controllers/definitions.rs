@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Change, drop_finalizer, edit};
-use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, timestamp};
+use super::{Change, drop_finalizer, edit, set_condition};
+use crate::object::{finalizers, is_going, meta, meta_mut, of_entry};
+use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
 use crate::verbs::{DeleteOptions, delete_object};
@@ -28,13 +28,26 @@ fn holds(definition: &Value, condition: &str) -> bool {
 pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
     if change.gone {
         server.reload_registry();
-        return Ok(());
+        return accept_waiting(server, &change.served).await;
     }
     if is_going(&change.object) {
         return clean_up(server, change).await;
     }
     let conflict = conflict(server, &change.object);
     edit(server, &change.served, &change.key, |definition| accept(definition, conflict.as_deref())).await?;
+    server.reload_registry();
+    Ok(())
+}
+
+/// Looks again at the definitions whose names were taken: they may be free now.
+async fn accept_waiting(server: &Arc<Server>, served: &Arc<Served>) -> Result<(), ApiError> {
+    for entry in server.store().list(&served.prefix(None)).iter() {
+        let definition = of_entry(&served.resource, entry)?;
+        if !holds(&definition, "NamesAccepted") && !is_going(&definition) {
+            let conflict = conflict(server, &definition);
+            edit(server, served, &entry.key, |definition| accept(definition, conflict.as_deref())).await?;
+        }
+    }
     server.reload_registry();
     Ok(())
 }
@@ -50,13 +63,19 @@ fn accept(definition: &mut Value, conflict: Option<&str>) -> bool {
     match conflict {
         None => {
             definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
-            set(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
-            set(definition, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
+            set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
+            set_condition(
+                definition,
+                "Established",
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            );
         }
         Some(conflict) => {
-            set(definition, "NamesAccepted", "False", "NameConflict", conflict);
+            set_condition(definition, "NamesAccepted", "False", "NameConflict", conflict);
             if !holds(definition, "Established") {
-                set(definition, "Established", "False", "NotAccepted", "not all names are accepted");
+                set_condition(definition, "Established", "False", "NotAccepted", "not all names are accepted");
             }
         }
     }
@@ -71,47 +90,28 @@ fn accept(definition: &mut Value, conflict: Option<&str>) -> bool {
     *definition != before
 }
 
-fn set(definition: &mut Value, condition: &str, status: &str, reason: &str, message: &str) {
-    let conditions = &mut definition["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let list = conditions.as_array_mut().expect("made a list above");
-    let now = timestamp(Timestamp::now());
-    let found = list.iter_mut().find(|found| found["type"] == condition);
-    match found {
-        Some(found) => {
-            if found["status"] != status {
-                found["lastTransitionTime"] = now.into();
-            }
-            found["status"] = status.into();
-            found["reason"] = reason.into();
-            found["message"] = message.into();
-        }
-        None => list.push(json!({"type": condition, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})),
-    }
-}
-
 /// What another definition of the same group has taken of a definition's names.
 fn conflict(server: &Server, definition: &Value) -> Option<String> {
-    let served = server.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions")?;
     let names = &definition["spec"]["names"];
-    for entry in server.store().list(&served.prefix(None)).iter() {
-        let other = of_entry(&served.resource, entry).ok()?;
-        let same_group = other["spec"]["group"] == definition["spec"]["group"];
-        if !same_group || meta(&other, "name") == meta(definition, "name") || !is_established(&other) {
-            continue;
+    let is_other = |served: &Arc<Served>| {
+        let custom = served.resource.custom();
+        definition["spec"]["group"] == *served.resource.group
+            && custom.is_some_and(|custom| custom.definition != meta(definition, "name"))
+    };
+    for served in server.registry().all().into_iter().filter(is_other) {
+        let other = &served.resource;
+        let taken = [
+            (&other.plural, "plural"),
+            (&other.singular, "singular"),
+            (&other.kind, "kind"),
+            (&other.list_kind, "listKind"),
+        ];
+        if let Some((name, _)) = taken.into_iter().find(|(name, field)| names[field] == **name) {
+            return Some(format!("{name:?} is already in use"));
         }
-        let taken = &other["status"]["acceptedNames"];
-        for field in ["plural", "singular", "kind", "listKind"] {
-            if names[field].is_string() && names[field] == taken[field] {
-                return Some(format!("{} is already in use", names[field]));
-            }
-        }
-        for short in names["shortNames"].as_array().into_iter().flatten() {
-            if taken["shortNames"].as_array().is_some_and(|shorts| shorts.contains(short)) {
-                return Some(format!("{short} is already in use"));
-            }
+        let shorts = names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if let Some(short) = shorts.into_iter().find(|short| other.short_names.iter().any(|taken| taken == short)) {
+            return Some(format!("{short:?} is already in use"));
         }
     }
     None

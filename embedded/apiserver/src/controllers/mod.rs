@@ -4,6 +4,7 @@ mod bootstrap;
 mod collector;
 mod definitions;
 mod namespaces;
+mod roles;
 
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ async fn react(server: &Arc<Server>, collector: &mut Collector, change: &Change)
     let kind = (change.served.resource.group.as_str(), change.served.resource.kind.as_str());
     let done = match kind {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definitions::reconcile(server, change).await,
+        ("rbac.authorization.k8s.io", "ClusterRole") => roles::reconcile(server, change).await,
         ("", "Namespace") => namespaces::reconcile(server, change).await,
         _ => namespaces::inhabitant(server, change).await,
     };
@@ -181,4 +183,26 @@ pub(crate) fn drop_finalizer(object: &mut Value, finalizer: &str) -> bool {
         meta_mut(object).insert("finalizers".into(), kept.into());
     }
     had
+}
+
+/// Sets a condition in an object's status. Its time only moves with its truth.
+pub(crate) fn set_condition(object: &mut Value, condition: &str, status: &str, reason: &str, message: &str) {
+    let conditions = &mut object["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let list = conditions.as_array_mut().expect("made a list above");
+    let now = timestamp(Timestamp::now());
+    let found = list.iter_mut().find(|found| found["type"] == condition);
+    match found {
+        Some(found) => {
+            if found["status"] != status {
+                found["lastTransitionTime"] = now.into();
+            }
+            found["status"] = status.into();
+            found["reason"] = reason.into();
+            found["message"] = message.into();
+        }
+        None => list.push(json!({"type": condition, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})),
+    }
 }

@@ -1,11 +1,12 @@
 //! Namespaces: what each has from the start, and how it goes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, create, edit};
-use crate::object::{is_going, meta, of_entry};
+use super::{Change, create, edit, set_condition};
+use crate::object::{finalizers, is_going, meta, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
@@ -73,28 +74,72 @@ pub(super) async fn inhabitant(server: &Arc<Server>, change: &Change) -> Result<
     if must_be_there { furnish(server, namespace).await } else { Ok(()) }
 }
 
-/// Deletes everything in a namespace, and lets it go when nothing is left.
+/// Deletes everything in a namespace, pods before what they may need, and lets it go when nothing is left.
 async fn empty(server: &Arc<Server>, namespaces: &Arc<Served>, key: &str, name: &str) -> Result<(), ApiError> {
-    let mut left = 0usize;
-    for served in server.registry().stored().into_iter().filter(|served| served.resource.namespaced) {
-        for entry in server.store().list(&served.prefix(Some(name))).iter() {
-            match delete_object(server, &served, &entry.key, &DeleteOptions::default()).await {
+    let inside = server.registry().stored().into_iter().filter(|served| served.resource.namespaced);
+    let (pods, others): (Vec<_>, Vec<_>) =
+        inside.partition(|served| served.resource.group.is_empty() && served.resource.kind == "Pod");
+    let mut left = delete_all(server, &pods, name).await?;
+    if left.is_empty() {
+        left = delete_all(server, &others, name).await?;
+    }
+    edit(server, namespaces, key, |namespace| {
+        let before = namespace.clone();
+        report(namespace, &left);
+        if left.is_empty() {
+            let held = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+            let kept: Vec<Value> = held.into_iter().filter(|finalizer| *finalizer != "kubernetes").collect();
+            namespace["spec"]["finalizers"] = kept.into();
+        }
+        *namespace != before
+    })
+    .await
+}
+
+/// Deletes all objects of these kinds. Returns those that something holds.
+async fn delete_all(server: &Arc<Server>, kinds: &[Arc<Served>], namespace: &str) -> Result<Vec<Value>, ApiError> {
+    let mut left = Vec::new();
+    for served in kinds {
+        for entry in server.store().list(&served.prefix(Some(namespace))).iter() {
+            match delete_object(server, served, &entry.key, &DeleteOptions::default()).await {
                 Ok(answer) if answer["kind"] == "Status" => {}
-                Ok(_) => left += 1,
+                Ok(object) => left.push(object),
                 Err(error) if error.reason == "NotFound" => {}
                 Err(error) => return Err(error),
             }
         }
     }
-    if left > 0 {
-        return Ok(());
-    }
-    edit(server, namespaces, key, |namespace| {
-        let held = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let kept: Vec<Value> = held.iter().filter(|finalizer| *finalizer != "kubernetes").cloned().collect();
-        let had = kept.len() != held.len();
-        namespace["spec"]["finalizers"] = kept.into();
-        had
-    })
-    .await
+    Ok(left)
+}
+
+/// Says in the status what a namespace is waiting for.
+fn report(namespace: &mut Value, left: &[Value]) {
+    let kinds = counted(left.iter().map(|object| object["kind"].as_str().unwrap_or_default()));
+    let held = counted(left.iter().flat_map(finalizers));
+    let mut say = |condition, waits_for: &str, free: (&str, &str), waits: (&str, &str)| {
+        if waits_for.is_empty() {
+            set_condition(namespace, condition, "False", free.0, free.1);
+        } else {
+            set_condition(namespace, condition, "True", waits.0, &format!("{}: {waits_for}", waits.1));
+        }
+    };
+    let never = ("", "");
+    let discovered = ("ResourcesDiscovered", "All resources successfully discovered");
+    say("NamespaceDeletionDiscoveryFailure", "", discovered, never);
+    let parsed = ("ParsedGroupVersions", "All legacy kube types successfully parsed");
+    say("NamespaceDeletionGroupVersionParsingFailure", "", parsed, never);
+    let deleted = ("ContentDeleted", "All content successfully deleted, may be waiting on finalization");
+    say("NamespaceDeletionContentFailure", "", deleted, never);
+    let remain = ("SomeResourcesRemain", "Some resources are remaining");
+    say("NamespaceContentRemaining", &kinds, ("ContentRemoved", "All content successfully removed"), remain);
+    let finished = ("ContentHasNoFinalizers", "All content-preserving finalizers finished");
+    let hold = ("SomeFinalizersRemain", "Some content in the namespace has finalizers remaining");
+    say("NamespaceFinalizersRemaining", &held, finished, hold);
+}
+
+fn counted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    names.for_each(|name| *counts.entry(name).or_default() += 1);
+    let said = counts.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+    said.collect::<Vec<_>>().join(", ")
 }

@@ -27,11 +27,17 @@ pub(crate) struct Options {
     pub(crate) resource_version: Option<String>,
     pub(crate) propagation: Option<String>,
     pub(crate) grace: Option<i64>,
+    pub(crate) dry_run: bool,
 }
 
 impl Options {
     fn parse(call: &Call<'_>) -> Result<Self, ApiError> {
         let body = if call.body.is_empty() { Value::Null } else { decode(&call.headers, &call.body)? };
+        Self::of(call, &body)
+    }
+
+    /// The options of a body, and of the query.
+    pub(super) fn of(call: &Call<'_>, body: &Value) -> Result<Self, ApiError> {
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         let orphan =
             body["orphanDependents"].as_bool().map(|orphan| if orphan { "Orphan" } else { "Background" }.to_owned());
@@ -53,7 +59,17 @@ impl Options {
             resource_version: text(&body["preconditions"]["resourceVersion"]),
             propagation,
             grace,
+            dry_run: call.is_dry_run()? || is_dry_run(body)?,
         })
+    }
+}
+
+/// Whether the options in a body ask for nothing to be stored.
+fn is_dry_run(body: &Value) -> Result<bool, ApiError> {
+    match body["dryRun"].as_array().map(Vec::as_slice) {
+        None | Some([]) => Ok(false),
+        Some([all]) if all == "All" => Ok(true),
+        Some(_) => Err(ApiError::bad_request(format!("invalid dryRun {}: only All is known", body["dryRun"]))),
     }
 }
 
@@ -63,7 +79,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Done, ApiError> {
     let (_, object) = get::live(call)?;
     Server::may_be_deleted(call, &object)?;
     may_go(call, &object).await?;
-    if call.is_dry_run()? {
+    if options.dry_run {
         return Ok(Done::ok(deleted(&call.served.resource, meta(&object, "name"), meta(&object, "uid"))));
     }
     delete_object(call.server, &call.served, &call.key(call.name()?), &options).await.map(Done::ok)
@@ -88,7 +104,7 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Done, ApiError>
             continue;
         }
         may_go(call, &object).await?;
-        if !call.is_dry_run()? {
+        if !options.dry_run {
             match delete_object(call.server, &call.served, &entry.key, &options).await {
                 Ok(_) => {}
                 Err(error) if error.reason == "NotFound" => continue,
@@ -115,12 +131,11 @@ pub(crate) async fn delete_object(
     loop {
         let entry = server.store().get(key).ok_or_else(|| ApiError::not_found(resource, name))?;
         let object = of_entry(resource, &entry)?;
-        for (wanted, field) in [(&options.uid, "uid"), (&options.resource_version, "resourceVersion")] {
-            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != meta(&object, field)) {
-                let why = format!(
-                    "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {}",
-                    meta(&object, field)
-                );
+        for (wanted, field) in [(&options.uid, "UID"), (&options.resource_version, "ResourceVersion")] {
+            let found = if field == "UID" { meta(&object, "uid") } else { meta(&object, "resourceVersion") };
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+                let why =
+                    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
                 return Err(ApiError::conflict(resource, name, &why));
             }
         }

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use c5c3_kinds::Resource;
 use http::{Response, StatusCode};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::Call;
@@ -50,9 +51,13 @@ impl Selection {
     }
 }
 
-/// Where a list goes on: at a revision, after a key.
+/// How long the pages of a list can be asked for, as with a real server, which forgets older revisions.
+const PAGES_LAST: i64 = 5 * 60;
+
+/// Where a list goes on: at a revision, or at whatever is the newest, after a key.
 struct Continue {
-    revision: u64,
+    revision: Option<u64>,
+    since: i64,
     after: String,
 }
 
@@ -60,12 +65,16 @@ impl Continue {
     fn parse(token: &str) -> Result<Self, ApiError> {
         let bad = || ApiError::bad_request("continue key is not valid: encoded string has been tampered with");
         let text: String = hex(token).ok_or_else(bad)?;
-        let (revision, after) = text.split_once(' ').ok_or_else(bad)?;
-        Ok(Self { revision: revision.parse().map_err(|_| bad())?, after: after.to_owned() })
+        let mut parts = text.splitn(3, ' ');
+        let mut part = || parts.next().ok_or_else(bad);
+        let (revision, since, after) = (part()?, part()?.parse().map_err(|_| bad())?, part()?.to_owned());
+        let revision = if revision == "-" { None } else { Some(revision.parse().map_err(|_| bad())?) };
+        Ok(Self { revision, since, after })
     }
 
     fn token(&self) -> String {
-        format!("{} {}", self.revision, self.after)
+        let revision = self.revision.map_or_else(|| "-".into(), |revision| revision.to_string());
+        format!("{revision} {} {}", self.since, self.after)
             .bytes()
             .map(|byte| format!("{byte:02x}"))
             .collect::<Vec<_>>()
@@ -88,10 +97,15 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let go_on = call.query.get("continue").map(Continue::parse).transpose()?;
     let prefix = call.served.prefix(call.namespace());
+    let now = Timestamp::now().as_second();
+    let store = call.server.store();
     let snapshot = match (&go_on, exact_revision(call)?) {
-        (Some(go_on), _) => call.server.store().list_at(&prefix, go_on.revision).map_err(|_| expired(call))?,
-        (None, Some(revision)) => call.server.store().list_at(&prefix, revision).map_err(|_| expired(call))?,
-        (None, None) => call.server.store().list(&prefix),
+        (Some(Continue { revision: Some(revision), since, after }), _) => {
+            let kept = store.list_at(&prefix, *revision).ok().filter(|_| now - since < PAGES_LAST);
+            kept.ok_or_else(|| pages_expired(after))?
+        }
+        (None, Some(revision)) => store.list_at(&prefix, revision).map_err(|_| expired(revision))?,
+        _ => store.list(&prefix),
     };
     let after = go_on.as_ref().map_or("", |go_on| go_on.after.as_str());
     let (mut items, mut last, mut remaining) = (Vec::new(), String::new(), 0u64);
@@ -108,7 +122,7 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
     }
     let mut metadata = json!({"resourceVersion": snapshot.revision.to_string()});
     if remaining > 0 {
-        metadata["continue"] = Continue { revision: snapshot.revision, after: last }.token().into();
+        metadata["continue"] = Continue { revision: Some(snapshot.revision), since: now, after: last }.token().into();
         if selection.is_everything() {
             metadata["remainingItemCount"] = remaining.into();
         }
@@ -119,7 +133,11 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
 /// The revision that the list must be of, if it must be of one.
 fn exact_revision(call: &Call<'_>) -> Result<Option<u64>, ApiError> {
     let rule = call.query.get("resourceVersionMatch");
-    let Some(version) = call.query.get("resourceVersion") else {
+    let version = call.query.get("resourceVersion");
+    if call.query.get("continue").is_some() && (rule.is_some() || version.is_some_and(|version| version != "0")) {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let Some(version) = version else {
         return match rule {
             Some(_) => {
                 Err(ApiError::bad_request("resourceVersionMatch is forbidden unless resourceVersion is provided"))
@@ -143,8 +161,14 @@ fn exact_revision(call: &Call<'_>) -> Result<Option<u64>, ApiError> {
     }
 }
 
-fn expired(_: &Call<'_>) -> ApiError {
-    ApiError::expired(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-    )
+fn expired(revision: u64) -> ApiError {
+    ApiError::expired(format!("The resourceVersion for the provided list is too old: {revision}"))
+}
+
+/// The revision of the first page is no longer known. The rest can be had as it is now.
+fn pages_expired(after: &str) -> ApiError {
+    let message = "The provided continue parameter is too old to display a consistent list result. Start a new list \
+                   without it, or go on with the one in this answer, which shows the rest as it is now.";
+    let rest = Continue { revision: None, since: 0, after: after.to_owned() };
+    ApiError { go_on: Some(rest.token()), ..ApiError::expired(message) }
 }

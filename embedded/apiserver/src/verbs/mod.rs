@@ -5,6 +5,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod pods;
 mod prepare;
 mod scale;
 mod update;
@@ -39,7 +40,7 @@ impl Done {
 /// Serves a request whose user may do what it asks for.
 pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Body>, ApiError> {
     let verb = verb(method, &call.target, &call.query);
-    let form = Form::wanted(&call.headers, &call.query)?;
+    let form = Form::wanted(&call.headers, &call.query, call.served.resource.allows("get"))?;
     if let Some(subresource) = call.target.subresource.clone() {
         return serve_below(call, &subresource, verb, form).await;
     }
@@ -76,6 +77,8 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
         ("status" | "finalize", "update") => update::update(&call).await.map(|done| formed(&call, form, done)),
         ("status" | "finalize", "patch") => patch::patch(&call).await.map(|done| formed(&call, form, done)),
         ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, &done)),
+        ("eviction", "create") => pods::evict(&call).await.map(|done| reply(&call, &done)),
+        ("binding", "create") => pods::bind(&call).await.map(|done| reply(&call, &done)),
         ("token", "create") => crate::reviews::token(&call).map(|done| reply(&call, &done)),
         _ => {
             let message =

@@ -94,7 +94,7 @@ async fn once(call: &Call<'_>, kind: Kind, patch: &Value) -> Result<Done, ApiErr
             );
             return Err(ApiError::conflict(resource, meta(&old, "name"), &why));
         }
-        warnings = prepare::unknown_fields(call, &mut applied)?;
+        warnings = prepare::duplicates(call)?;
         let mut new = call
             .with_writer(|writer| {
                 c5c3_fields::apply(call.served.shape(), Some(&old), &applied, writer, call.query.is_on("force"))
@@ -150,7 +150,7 @@ async fn apply_new(call: &Call<'_>, patch: &Value) -> Result<Done, ApiError> {
             "the object does not exist, and the apply is for one that does",
         ));
     }
-    let warnings = prepare::unknown_fields(call, &mut applied)?;
+    let warnings = prepare::duplicates(call)?;
     let mut object = call
         .with_writer(|writer| {
             c5c3_fields::apply(call.served.shape(), None, &applied, writer, call.query.is_on("force"))

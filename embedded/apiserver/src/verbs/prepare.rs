@@ -1,5 +1,6 @@
 //! What every write goes through before it is stored: unknown fields, defaults, metadata, validation.
 
+use c5c3_kinds::Resource;
 use serde_json::{Map, Value};
 
 use super::scale;
@@ -7,12 +8,16 @@ use super::update::keep_what_is_not_written;
 use crate::call::{Call, FieldValidation};
 use crate::object::{meta, meta_mut};
 use crate::status::ApiError;
+use crate::{duplicates, wording};
 
 /// Checks that the object is of the kind and version of the path, and fills in what it leaves out.
 pub(super) fn check_kind(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError> {
     let resource = &call.served.resource;
     if !object.is_object() {
         return Err(ApiError::bad_request("the object provided is unrecognized: it is not an object"));
+    }
+    if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
+        return Err(unreadable(resource, "metadata is not an object"));
     }
     for (field, wanted) in [("kind", resource.kind.clone()), ("apiVersion", resource.api_version())] {
         match object[field].as_str() {
@@ -47,24 +52,67 @@ pub(super) fn check_kind(call: &Call<'_>, object: &mut Value) -> Result<(), ApiE
 pub(super) fn unknown_fields(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, ApiError> {
     let Some(schema) = call.served.schema() else { return Ok(Vec::new()) };
     let how = call.field_validation()?;
-    let unknown: Vec<String> = if how == FieldValidation::Ignore {
-        Vec::new()
-    } else {
-        schema.unknown_fields(object).iter().map(|problem| format!("unknown field \"{}\"", problem.path)).collect()
-    };
-    if how == FieldValidation::Strict && !unknown.is_empty() {
-        let resource = &call.served.resource;
-        let message = format!(
-            "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
-            resource.kind,
-            resource.version,
-            resource.kind,
-            unknown.join(", ")
-        );
-        return Err(ApiError::bad_request(message));
+    let mut found = unknown_metadata(object);
+    if how != FieldValidation::Ignore {
+        found.extend(schema.unknown_fields(object).iter().map(|problem| format!("unknown field \"{}\"", problem.path)));
+        found.extend(duplicates_in(call));
     }
     schema.prune(object);
-    Ok(unknown)
+    met(call, found)
+}
+
+/// Meets keys that are there twice as the client wishes. An apply refuses unknown fields by itself.
+pub(super) fn duplicates(call: &Call<'_>) -> Result<Vec<String>, ApiError> {
+    if call.field_validation()? == FieldValidation::Ignore { Ok(Vec::new()) } else { met(call, duplicates_in(call)) }
+}
+
+fn duplicates_in(call: &Call<'_>) -> Vec<String> {
+    let Ok(text) = std::str::from_utf8(&call.body) else { return Vec::new() };
+    if call.is_yaml() { duplicates::in_yaml(text).into_iter().collect() } else { duplicates::in_json(text) }
+}
+
+/// Refuses what was found, or has the client warned of it.
+fn met(call: &Call<'_>, found: Vec<String>) -> Result<Vec<String>, ApiError> {
+    match call.field_validation()? {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(found),
+        FieldValidation::Strict if found.is_empty() => Ok(found),
+        FieldValidation::Strict => {
+            let strict = format!("strict decoding error: {}", found.join(", "));
+            Err(unreadable(&call.served.resource, &strict))
+        }
+    }
+}
+
+/// The object cannot be read as one of its kind.
+fn unreadable(resource: &Resource, why: &str) -> ApiError {
+    let (kind, version) = (&resource.kind, &resource.version);
+    ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+}
+
+/// Drops fields of the metadata that no object has, and names them.
+fn unknown_metadata(object: &mut Value) -> Vec<String> {
+    const KNOWN: [&str; 15] = [
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    ];
+    let fields = meta_mut(object);
+    let unknown: Vec<String> = fields.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
+    fields.retain(|name, _| KNOWN.contains(&name.as_str()));
+    unknown.iter().map(|name| format!("unknown field \"metadata.{name}\"")).collect()
 }
 
 /// Fills in defaults, and drops what says nothing.
@@ -149,12 +197,18 @@ pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>) -> 
     };
     let mut problems = if resource.custom().is_some() {
         let mut problems = metadata();
-        problems.extend(schema.validate(object, old));
+        let found = schema.validate(object, old);
+        problems.extend(wording::reworded(&found, c5c3_kinds::schema(resource), object));
         problems
     } else {
-        schema.validate(object, None)
+        let found = schema.validate(object, None);
+        if let Some(problem) = found.iter().next() {
+            // The schemas of built-in kinds are their types, which a real server's decoder checks.
+            return Err(unreadable(resource, &format!("{}: {}", problem.path, problem.message())));
+        }
+        found
     };
-    if resource.custom().is_none() && problems.is_empty() {
+    if resource.custom().is_none() {
         // What an object may become is decided where it is written, not where its status is.
         let whole = call.target.subresource.is_none();
         problems = if whole { c5c3_kinds::validate(resource, object, old) } else { metadata() };

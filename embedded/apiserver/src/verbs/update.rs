@@ -1,5 +1,6 @@
 //! Replacing an object, or its status.
 
+use c5c3_kinds::Resource;
 use c5c3_store::{Entry, Expect, WriteError};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -29,14 +30,24 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Done, ApiError> {
     }
     let warnings = prepare::unknown_fields(call, &mut object)?;
     let unconditional = meta(&object, "resourceVersion").is_empty();
+    if unconditional && !takes_unconditional_updates(&call.served.resource) {
+        return Err(ApiError::unversioned(&call.served.resource, &name));
+    }
+    let overtaken = ApiError::modified(&call.served.resource, &name);
     for _ in 0..TRIES {
         let (entry, old) = live(call)?;
         match replace(call, &entry, &old, object.clone()).await {
-            Err(error) if unconditional && error.reason == "Conflict" => {}
+            Err(error) if unconditional && error == overtaken => {}
             other => return other.map(|done| Done { warnings, ..done }),
         }
     }
-    Err(ApiError::modified(&call.served.resource, &name))
+    Err(overtaken)
+}
+
+/// Kinds that many write to are only replaced by those who say what they have seen.
+fn takes_unconditional_updates(resource: &Resource) -> bool {
+    const CONDITIONAL: [&str; 3] = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"];
+    resource.custom().is_none() && !CONDITIONAL.contains(&resource.group.as_str())
 }
 
 /// Stores `new` in the place of `old`, if it may be.
@@ -72,9 +83,11 @@ pub(super) fn keep_what_is_not_written(call: &Call<'_>, old: &Value, new: &mut V
                 Some(status) => new["status"] = status,
                 None => drop(new.as_object_mut().map(|object| object.remove("status"))),
             }
-            // A custom resource's status endpoint takes neither labels nor finalizers; built-in ones take some. Field
-            // owners are taken from both.
-            if let Some(fields) = sent.get("managedFields") {
+            // A built-in kind's status is reported with its metadata, such as annotations; of a custom resource's, only
+            // the field owners are taken.
+            if call.served.resource.custom().is_none() {
+                new["metadata"] = sent;
+            } else if let Some(fields) = sent.get("managedFields") {
                 new["metadata"]["managedFields"] = fields.clone();
             }
         }

@@ -11,7 +11,7 @@ use crate::table::Column;
 const CHANGE: &[&str] = &["get", "patch", "update"];
 
 /// What a CustomResourceDefinition says of one of its versions, beyond what every resource has.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Custom {
     /// Name of the definition: `widgets.example.com`.
     pub definition: String,

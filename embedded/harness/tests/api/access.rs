@@ -1,0 +1,182 @@
+//! Who may do what, and who somebody is.
+
+use c5c3_auth::UserInfo;
+use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenReview};
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::fixtures::{Tested, basket, cluster, eventually, of, read, refusal};
+
+fn post() -> PostParams {
+    PostParams::default()
+}
+
+async fn allow(client: &Client, rules: Value) -> Result<(), kube::Error> {
+    let role: Role = of(json!({"metadata": {"name": "r"}, "rules": rules}));
+    Api::default_namespaced(client.clone()).create(&post(), &role).await?;
+    let binding: RoleBinding = of(json!({
+        "metadata": {"name": "b"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+        "subjects": [{"kind": "ServiceAccount", "name": "picker", "namespace": "default"}]}));
+    Api::default_namespaced(client.clone()).create(&post(), &binding).await.map(drop)
+}
+
+fn picker() -> UserInfo {
+    UserInfo::service_account("default", "picker")
+}
+
+#[tokio::test]
+async fn strangers_see_health_and_version_alone() -> Tested {
+    let (cluster, _) = cluster().await;
+    let client = cluster.client_as(UserInfo::anonymous());
+    let refused = refusal(Api::<ConfigMap>::default_namespaced(client.clone()).list(&ListParams::default()).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));
+    assert_eq!(
+        refused.message,
+        "configmaps is forbidden: User \"system:anonymous\" cannot list resource \"configmaps\" in API group \"\" in the \
+         namespace \"default\""
+    );
+    for (path, code) in [
+        ("/healthz", 200),
+        ("/livez", 200),
+        ("/readyz", 200),
+        ("/version", 200),
+        ("/api", 403),
+        ("/metrics", 403),
+        ("/openapi/v3", 403),
+    ] {
+        assert_eq!(read(&client, path, "application/json").await.code, code, "{path}");
+    }
+    let refused = read(&client, "/metrics", "application/json").await;
+    assert_eq!(refused.body["message"], "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_binding_allows_what_its_role_says() -> Tested {
+    let (cluster, client) = cluster().await;
+    let maps = Api::<ConfigMap>::default_namespaced(cluster.client_as(picker()));
+    let refused = refusal(maps.get("a").await);
+    assert_eq!(
+        refused.message,
+        "configmaps \"a\" is forbidden: User \"system:serviceaccount:default:picker\" cannot get resource \"configmaps\" \
+         in API group \"\" in the namespace \"default\""
+    );
+    allow(
+        &client,
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"], "verbs": ["get", "list"]}]),
+    )
+    .await?;
+    Api::<ConfigMap>::default_namespaced(client).create(&post(), &basket("a")).await?;
+    assert!(maps.get("a").await.is_ok(), "the next request goes by it");
+    assert_eq!(refusal(maps.get("b").await).code, 403);
+    assert_eq!(refusal(maps.list(&ListParams::default()).await).code, 403);
+    assert!(maps.list(&ListParams::default().fields("metadata.name=a")).await.is_ok(), "a list of one name");
+    assert_eq!(refusal(maps.create(&post(), &basket("c")).await).code, 403);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_grants_what_they_do_not_have() -> Tested {
+    let (cluster, client) = cluster().await;
+    allow(&client, json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "get", "update"]}])).await?;
+    let climber = cluster.client_as(picker());
+    let greedy: Role = of(
+        json!({"metadata": {"name": "g"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}),
+    );
+    let refused = refusal(Api::default_namespaced(climber.clone()).create(&post(), &greedy).await);
+    assert_eq!(refused.code, 403);
+    assert!(
+        refused.message.contains("is attempting to grant RBAC permissions not currently held"),
+        "{}",
+        refused.message
+    );
+    let binding: RoleBinding = of(json!({
+        "metadata": {"name": "admin"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "picker", "namespace": "default"}]}));
+    assert_eq!(refusal(Api::default_namespaced(climber).create(&post(), &binding).await).code, 403);
+    Ok(())
+}
+
+#[tokio::test]
+async fn roles_are_aggregated_by_label() -> Tested {
+    let (cluster, client) = cluster().await;
+    let user = UserInfo::new("vera", ["system:authenticated"]);
+    let binding: ClusterRoleBinding = of(json!({
+        "metadata": {"name": "v"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "vera"}]}));
+    Api::all(client.clone()).create(&post(), &binding).await?;
+    crate::fixtures::orchard(&client).await;
+    let hers = Api::<kube::api::DynamicObject>::default_namespaced_with(
+        cluster.client_as(user),
+        &crate::fixtures::tree_kind("v1"),
+    );
+    assert_eq!(refusal(hers.list(&ListParams::default()).await).code, 403);
+    let role: ClusterRole = of(json!({
+        "metadata": {"name": "trees-view", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"apiGroups": ["orchard.example"], "resources": ["trees"], "verbs": ["get", "list", "watch"]}]}));
+    let roles = Api::<ClusterRole>::all(client);
+    roles.create(&post(), &role).await?;
+    let of_trees =
+        |rule: &PolicyRule| rule.api_groups.as_ref().is_some_and(|groups| groups.contains(&"orchard.example".into()));
+    let made_of = |role: Option<&ClusterRole>| role.is_some_and(|role| role.rules.iter().flatten().any(of_trees));
+    eventually(&roles, "view", made_of).await;
+    assert!(hers.list(&ListParams::default()).await.is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_user_asks_what_they_may_do_and_who_they_are() -> Tested {
+    let (cluster, client) = cluster().await;
+    allow(&client, json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}])).await?;
+    let own = cluster.client_as(picker());
+    for (verb, allowed) in [("get", true), ("delete", false)] {
+        let review: SelfSubjectAccessReview = of(
+            json!({"metadata": {}, "spec": {"resourceAttributes": {"verb": verb, "resource": "configmaps", "namespace": "default"}}}),
+        );
+        let answer = Api::<SelfSubjectAccessReview>::all(own.clone()).create(&post(), &review).await?;
+        assert_eq!(answer.status.map(|status| status.allowed), Some(allowed), "{verb}");
+    }
+    let who = Api::<SelfSubjectReview>::all(own).create(&post(), &SelfSubjectReview::default()).await?;
+    let user = who.status.and_then(|status| status.user_info).expect("a user");
+    assert_eq!(user.username.as_deref(), Some("system:serviceaccount:default:picker"));
+    assert!(user.groups.unwrap_or_default().contains(&"system:serviceaccounts:default".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_is_asked_for_authenticates() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let account: ServiceAccount = of(json!({"metadata": {"name": "picker"}}));
+    let accounts = Api::<ServiceAccount>::default_namespaced(client.clone());
+    accounts.create(&post(), &account).await?;
+    let request: TokenRequest = of(json!({"metadata": {}, "spec": {"audiences": [], "expirationSeconds": 3600}}));
+    let answer: TokenRequest = accounts.create_subresource("token", "picker", &post(), &request).await?;
+    let token = answer.status.expect("a status").token;
+    let review = |token: String| TokenReview {
+        spec: k8s_openapi::api::authentication::v1::TokenReviewSpec { token: Some(token), ..Default::default() },
+        ..Default::default()
+    };
+    let reviews = Api::<TokenReview>::all(client);
+    let known = reviews.create(&post(), &review(token.clone())).await?.status.expect("a status");
+    assert_eq!(known.authenticated, Some(true));
+    assert_eq!(known.user.and_then(|user| user.username).as_deref(), Some("system:serviceaccount:default:picker"));
+    let forged = reviews.create(&post(), &review(format!("{token}x"))).await?.status.expect("a status");
+    assert_ne!(forged.authenticated, Some(true));
+    accounts.delete("picker", &DeleteParams::default()).await?;
+    let late = reviews.create(&post(), &review(token)).await?.status.expect("a status");
+    assert_ne!(late.authenticated, Some(true), "a token goes with its account");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_may_act_as_another_is_bound_by_the_other() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let request = http::Request::get("/api/v1/namespaces/default/secrets").header("Impersonate-User", "vera");
+    let answer = client.send(request.body(Vec::new().into())?).await?;
+    assert_eq!(answer.status(), 403);
+    Ok(())
+}

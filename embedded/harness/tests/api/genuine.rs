@@ -1,0 +1,150 @@
+//! Definitions as other projects publish them, and our own examples.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use kube::runtime::conditions;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::fixtures::{Tested, apply, cluster, establish, eventually, of, refusal};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn documents(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("a file that can be read");
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.sort();
+    found
+}
+
+/// The definitions of other projects, but for older versions of them.
+fn genuine() -> Vec<CustomResourceDefinition> {
+    let folders = files(&root().join("../shared/crds"));
+    let all = folders.iter().filter(|folder| folder.is_dir()).flat_map(|folder| files(folder));
+    all.filter(|file| file.extension().is_some_and(|extension| extension == "yaml"))
+        .flat_map(|file| documents(&file))
+        .filter(|document| document["kind"] == "CustomResourceDefinition")
+        .map(of)
+        .collect()
+}
+
+async fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let (group, version) = object["apiVersion"].as_str().and_then(|version| version.split_once('/')).expect("a group");
+    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().expect("a kind"));
+    let (resource, capabilities) = kube::discovery::pinned_kind(client, &kind).await.expect("it is served");
+    match capabilities.scope {
+        kube::discovery::Scope::Cluster => Api::all_with(client.clone(), &resource),
+        kube::discovery::Scope::Namespaced => Api::default_namespaced_with(client.clone(), &resource),
+    }
+}
+
+#[tokio::test]
+async fn genuine_definitions_are_established_and_check_their_objects() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let all = Api::<CustomResourceDefinition>::all(client.clone());
+    let definitions = genuine();
+    assert!(definitions.len() > 50, "{}", definitions.len());
+    for definition in &definitions {
+        let created = all.create(&PostParams::default(), definition).await;
+        created.unwrap_or_else(|error| panic!("{}: {error}", definition.name_any()));
+    }
+    for definition in &definitions {
+        eventually(&all, &definition.name_any(), conditions::is_crd_established()).await;
+    }
+    for (valid, (pointer, wrong), words) in objects() {
+        let api = api(&client, &valid).await;
+        let created = api.create(&PostParams::default(), &of(valid.clone())).await;
+        created.unwrap_or_else(|error| panic!("{}: {error}", valid["kind"]));
+        let mut invalid = valid;
+        invalid["metadata"]["name"] = "wrong".into();
+        *invalid.pointer_mut(pointer).expect("a part of the object") = wrong;
+        let refused = refusal(api.create(&PostParams::default(), &of(invalid)).await);
+        assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+        assert!(refused.message.contains(words), "{}", refused.message);
+    }
+    Ok(())
+}
+
+/// Valid objects of five projects, what makes each invalid, and what is said of it.
+fn objects() -> Vec<(Value, (&'static str, Value), &'static str)> {
+    let object = |version: &str, kind: &str, spec: Value| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+    vec![
+        (
+            object(
+                "cert-manager.io/v1",
+                "Certificate",
+                json!({"secretName": "s", "issuerRef": {"name": "i"}, "dnsNames": ["a.example"], "privateKey": {"algorithm": "RSA"}}),
+            ),
+            ("/spec/privateKey/algorithm", json!("DSA")),
+            "spec.privateKey.algorithm: Unsupported value: \"DSA\": supported values: \"RSA\", \"ECDSA\", \"Ed25519\"",
+        ),
+        (
+            object(
+                "openstack.k-orc.cloud/v1alpha1",
+                "Domain",
+                json!({"managementPolicy": "managed", "cloudCredentialsRef": {"cloudName": "c", "secretName": "s"}, "resource": {"name": "d"}}),
+            ),
+            ("/spec/managementPolicy", json!("sometimes")),
+            "spec.managementPolicy: Unsupported value: \"sometimes\"",
+        ),
+        (
+            object(
+                "k8s.mariadb.com/v1alpha1",
+                "Database",
+                json!({"mariaDbRef": {"name": "m"}, "characterSet": "utf8"}),
+            ),
+            ("/spec/characterSet", json!(8)),
+            "spec.characterSet: Invalid value: \"integer\": spec.characterSet in body must be of type string: \"integer\"",
+        ),
+        (
+            object("rabbitmq.com/v1beta1", "RabbitmqCluster", json!({"replicas": 1})),
+            ("/spec/replicas", json!(-1)),
+            "spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0",
+        ),
+        (
+            object(
+                "source.toolkit.fluxcd.io/v1",
+                "GitRepository",
+                json!({"interval": "1m", "url": "https://git.example/repo"}),
+            ),
+            ("/spec/url", json!("gopher://git.example")),
+            "spec.url: Invalid value: \"gopher://git.example\"",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn our_examples_apply_and_a_second_apply_changes_nothing() -> Tested {
+    let (_cluster, client) = cluster().await;
+    for kind in c5c3_api::all() {
+        establish(&client, kind.crd()).await;
+    }
+    let mut applied = BTreeMap::new();
+    for file in files(&root().join("examples")).iter().flat_map(|folder| files(folder)) {
+        for mut object in documents(&file).into_iter().filter(Value::is_object) {
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.remove("namespace");
+            }
+            let api = api(&client, &object).await;
+            let first =
+                apply(&api, "one", object.clone()).await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let second = apply(&api, "one", object.clone()).await?;
+            assert_eq!(second.resource_version(), first.resource_version(), "{}", file.display());
+            // The next example may bear the same name.
+            api.delete(&first.name_any(), &DeleteParams::default()).await?;
+            *applied.entry(object["kind"].to_string()).or_insert(0) += 1;
+        }
+    }
+    assert!(applied.len() > 15, "{applied:?}");
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! The behaviour of the API, as clients see it: what upstream's conformance specs of the API machinery and of
+//! server-side apply ask for, and what operators depend on.
+
+mod access;
+mod apply;
+mod definitions;
+mod documents;
+mod fixtures;
+mod garbage;
+mod genuine;
+mod lists;
+mod namespaces;
+mod objects;
+mod runtime;
+mod start;
+mod strictness;
+mod subresources;
+mod watches;
