@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use bytes::{Bytes, BytesMut};
 use c5c3_auth::{UserInfo, certificate_user};
 use http::{Request, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -23,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a client may take for the body of a request.
 const BODY_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How much of a body that is too large is read before the connection is given up.
+const MOST_DRAINED: usize = 64 * 1024 * 1024;
 
 /// Why a server does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -101,10 +105,9 @@ async fn serve(server: &Arc<Server>, request: Request<Incoming>, certificate: Op
         Ok(user) => user,
         Err(error) => return error.into(),
     };
-    let collected = tokio::time::timeout(BODY_PATIENCE, Limited::new(body, LARGEST_BODY + 1).collect()).await;
-    let body = match collected {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+    let body = match tokio::time::timeout(BODY_PATIENCE, collect(body)).await {
+        Ok(Ok(Some(body))) => body,
+        Ok(Ok(None)) => {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
             return ApiError::new(http::StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message).into();
         }
@@ -112,4 +115,20 @@ async fn serve(server: &Arc<Server>, request: Request<Incoming>, certificate: Op
         Err(_) => return ApiError::new(http::StatusCode::REQUEST_TIMEOUT, "Timeout", "the body took too long").into(),
     };
     server.handle(parts, body, user).await
+}
+
+/// The body of a request; none if it is too large. What is too large is read on for a while and thrown away: a client that
+/// is still writing when the connection closes never sees why.
+async fn collect(mut body: Incoming) -> Result<Option<Bytes>, hyper::Error> {
+    let (mut kept, mut size) = (BytesMut::new(), 0);
+    while size <= MOST_DRAINED
+        && let Some(frame) = body.frame().await
+    {
+        let Ok(data) = frame?.into_data() else { continue };
+        size += data.len();
+        if size <= LARGEST_BODY {
+            kept.extend_from_slice(&data);
+        }
+    }
+    Ok((size <= LARGEST_BODY).then(|| kept.freeze()))
 }
