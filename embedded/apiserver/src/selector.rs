@@ -167,6 +167,11 @@ impl Fields {
         self.0.is_empty()
     }
 
+    /// The value that a field must have.
+    pub fn required(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|(name, equal, _)| name == field && *equal).map(|(_, _, value)| value.as_str())
+    }
+
     /// The fields it looks at.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(field, _, _)| field.as_str())

@@ -49,8 +49,12 @@ async fn follow(server: &Arc<Server>) {
         }
     }
     let Ok(mut watch) = server.store().watch("/", snapshot.revision) else { return };
-    for change in &changed {
-        react(server, &mut collector, change).await;
+    // One look is for all roles, and there are many from the start.
+    let last_role = changed.iter().rposition(is_cluster_role);
+    for (index, change) in changed.iter().enumerate() {
+        if !is_cluster_role(change) || Some(index) == last_role {
+            react(server, &mut collector, change).await;
+        }
     }
     while let Some(Ok(event)) = watch.next().await {
         if let Some(change) = Change::of(server, &event) {
@@ -60,11 +64,16 @@ async fn follow(server: &Arc<Server>) {
     }
 }
 
+fn is_cluster_role(change: &Change) -> bool {
+    let resource = &change.served.resource;
+    resource.group == "rbac.authorization.k8s.io" && resource.kind == "ClusterRole"
+}
+
 async fn react(server: &Arc<Server>, collector: &mut Collector, change: &Change) {
     let kind = (change.served.resource.group.as_str(), change.served.resource.kind.as_str());
     let done = match kind {
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definitions::reconcile(server, change).await,
-        ("rbac.authorization.k8s.io", "ClusterRole") => roles::reconcile(server, change).await,
+        _ if is_cluster_role(change) => roles::reconcile(server, change).await,
         ("", "Namespace") => namespaces::reconcile(server, change).await,
         _ => namespaces::inhabitant(server, change).await,
     };

@@ -96,7 +96,7 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Done, ApiError>
     let resource = &call.served.resource;
     let selection = Selection::parse(resource, &call.query, None)?;
     let options = Options::parse(call)?;
-    let snapshot = call.server.store().list(&call.served.prefix(call.namespace()));
+    let snapshot = call.server.store().list(&selection.prefix(call));
     let mut items = Vec::new();
     for entry in snapshot.iter() {
         let object = of_entry(resource, entry)?;

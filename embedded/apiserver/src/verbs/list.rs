@@ -39,6 +39,15 @@ impl Selection {
         Ok(Self { labels, fields })
     }
 
+    /// The prefix of the keys of all that can be meant: one object's, if it is named, or those of the namespace.
+    pub(crate) fn prefix(&self, call: &Call<'_>) -> String {
+        let is_placed = call.namespace().is_some() || !call.served.resource.namespaced;
+        match self.fields.required("metadata.name").filter(|name| is_placed && !name.is_empty()) {
+            Some(name) => call.key(name),
+            None => call.served.prefix(call.namespace()),
+        }
+    }
+
     /// Whether all objects are meant.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
@@ -96,7 +105,7 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
     let limit = call.query.number("limit").map_err(ApiError::bad_request)?.filter(|limit| *limit > 0);
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let go_on = call.query.get("continue").map(Continue::parse).transpose()?;
-    let prefix = call.served.prefix(call.namespace());
+    let prefix = selection.prefix(call);
     let now = Timestamp::now().as_second();
     let store = call.server.store();
     let snapshot = match (&go_on, exact_revision(call)?) {

@@ -44,7 +44,7 @@ struct Watching {
 pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
     let resource = &call.served.resource;
     let selection = Selection::parse(resource, &call.query, call.target.name.as_deref())?;
-    let prefix = call.served.prefix(call.namespace());
+    let prefix = selection.prefix(call);
     let version = call.query.get("resourceVersion").unwrap_or("0");
     let revision: u64 =
         version.parse().map_err(|_| ApiError::bad_request(format!("invalid resource version {version:?}")))?;
