@@ -18,18 +18,32 @@ async fn a_new_object_gets_its_finalizer_and_says_what_it_waits_for() {
             "PATCH apply /apis/toy.example.org/v1/namespaces/orchard/presss/cider/status?force=true&fieldManager=press-operator",
         ]
     );
-    assert_eq!(writes[0].body["metadata"]["finalizers"], json!(["toy.example.org/press-cleanup"]));
+    let version = &writes[0].body["metadata"]["resourceVersion"];
+    let finalizers = json!(["toy.example.org/press-cleanup"]);
+    assert_eq!(writes[0].body, json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}}));
     assert!(
         writes[0].body["metadata"]["resourceVersion"].is_string(),
         "an unconditional patch could drop another's finalizer"
     );
 
-    let ready = bench.condition("Ready");
-    assert_eq!(ready["message"], "waiting for secret/cider-key: exists (not found); the press is locked with it");
-    assert_eq!(bench.condition("ConfigReady")["status"], "Unknown");
-    let waits = &bench.status()["waitingFor"];
-    assert_eq!(waits[0]["object"], "secret/cider-key");
-    assert!(waits[0]["since"].is_string());
+    let waiting = "waiting for secret/cider-key: exists (not found); the press is locked with it";
+    assert_eq!(
+        timeless(&writes[1].body),
+        json!({
+            "apiVersion": "toy.example.org/v1", "kind": "Press",
+            "metadata": {"name": "cider", "namespace": "orchard", "uid": uid(&bench)},
+            "status": {
+                "observedGeneration": 1,
+                "waitingFor": [{"object": "secret/cider-key", "condition": "exists",
+                                "because": "the press is locked with it (not found)"}],
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "WaitingForSecret", "message": waiting, "observedGeneration": 1},
+                    {"type": "ConfigReady", "status": "Unknown", "reason": "NotObserved", "message": "not looked at yet"},
+                    {"type": "DeploymentReady", "status": "Unknown", "reason": "NotObserved", "message": "not looked at yet"},
+                ],
+            },
+        })
+    );
     assert!(bench.metrics.text().contains(r#"c5c3_waits{controller="press",reason="WaitingForSecret"} 1"#));
 }
 
@@ -72,17 +86,35 @@ async fn children_are_applied_step_by_step_and_the_object_becomes_ready() {
     );
     assert_eq!(config.body["metadata"]["labels"]["c5c3.io/base"], "cider-config");
     let note_sent = writes.iter().find(|write| write.path.contains("cider-note")).unwrap();
-    assert!(note_sent.body["metadata"].get("ownerReferences").is_none(), "an owner reference cannot cross namespaces");
+    // Without an owner reference, which cannot cross namespaces.
+    assert_eq!(
+        note_sent.body,
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"speed": "3"},
+            "metadata": {
+                "name": "cider-note", "namespace": "cellar",
+                "labels": {"app.kubernetes.io/managed-by": "press-operator", "c5c3.io/owner-uid": uid},
+                "annotations": {"c5c3.io/owner": "Press/orchard/cider"},
+            },
+        })
+    );
+    assert_eq!(
+        sent.body["spec"],
+        json!({
+            "replicas": 1, "selector": {"matchLabels": {"press": "cider"}},
+            "template": {
+                "metadata": {"labels": {"press": "cider"}},
+                "spec": {"containers": [{"name": "press", "image": "press:1"}],
+                         "volumes": [{"name": "config", "secret": {"secretName": config_name(&bench)}}]},
+            },
+        })
+    );
 
     bench.roll_out();
     bench.until_reason("Ready").await;
     let last = bench.writes().into_iter().rfind(|write| write.path.contains("/status")).unwrap();
-    let mut sent = last.body;
-    for condition in sent["status"]["conditions"].as_array_mut().unwrap() {
-        assert!(condition.as_object_mut().unwrap().remove("lastTransitionTime").is_some());
-    }
     assert_eq!(
-        sent,
+        timeless(&last.body),
         json!({
             "apiVersion": "toy.example.org/v1", "kind": "Press",
             "metadata": {"name": "cider", "namespace": "orchard", "uid": uid},
@@ -180,6 +212,23 @@ async fn an_invalid_spec_is_reported_once_and_leaves_the_children_alone() {
     assert_eq!(bench.status()["speed"], 3);
     let writes = bench.writes();
     assert_eq!(writes.len(), 1, "only the status is written: {:?}", lines(&writes));
+    assert_eq!(
+        timeless(&writes[0].body),
+        json!({
+            "apiVersion": "toy.example.org/v1", "kind": "Press",
+            "metadata": {"name": "cider", "namespace": "orchard", "uid": uid(&bench)},
+            "status": {
+                "speed": 3,
+                "observedGeneration": 2,
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "InvalidSpec",
+                     "message": "spec.speed: -1 is too slow; use 1 or more", "observedGeneration": 2},
+                    {"type": "ConfigReady", "status": "True", "reason": "Done", "message": "written", "observedGeneration": 1},
+                    {"type": "DeploymentReady", "status": "True", "reason": "Done", "message": "running", "observedGeneration": 1},
+                ],
+            },
+        })
+    );
     assert_eq!(bench.api.get(&deployment()), before);
 }
 
@@ -228,12 +277,16 @@ async fn a_foreign_object_of_the_same_name_is_never_taken_over() {
 #[tokio::test]
 async fn a_deletion_takes_what_garbage_collection_does_not_reach_and_then_lets_go() {
     let bench = Bench::ready().await;
-    assert!(bench.api.get(&note()).is_some());
+    let note_uid = bench.api.get(&note()).unwrap()["metadata"]["uid"].clone();
     bench.api.delete(&press(0));
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
     assert!(bench.api.get(&note()).is_none());
-    let lines = lines(&bench.writes());
+    let writes = bench.writes();
+    let lines = lines(&writes);
     assert_eq!(lines[0], "DELETE /api/v1/namespaces/cellar/configmaps/cider-note");
+    let (policy, preconditions) = (&writes[0].body["propagationPolicy"], &writes[0].body["preconditions"]);
+    assert_eq!((policy, preconditions), (&json!("Background"), &json!({"uid": note_uid})));
+    assert_eq!(writes.last().unwrap().body["metadata"]["finalizers"], json!([]));
     assert!(lines.last().unwrap().starts_with("PATCH merge "), "{lines:?}");
 }
 
@@ -288,4 +341,20 @@ fn config_name(bench: &Bench) -> String {
     let deployment = bench.api.get(&deployment()).unwrap();
     let volumes = &deployment["spec"]["template"]["spec"]["volumes"];
     volumes[0]["secret"]["secretName"].as_str().unwrap().to_owned()
+}
+
+fn uid(bench: &Bench) -> Value {
+    bench.api.get(&press(0)).unwrap()["metadata"]["uid"].clone()
+}
+
+/// A body without its times, which must be there.
+fn timeless(body: &Value) -> Value {
+    let mut body = body.clone();
+    for condition in body["status"]["conditions"].as_array_mut().unwrap() {
+        assert!(condition.as_object_mut().unwrap().remove("lastTransitionTime").is_some());
+    }
+    for wait in body["status"].get_mut("waitingFor").and_then(Value::as_array_mut).into_iter().flatten() {
+        assert!(wait.as_object_mut().unwrap().remove("since").is_some());
+    }
+    body
 }
