@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! connection ─► who is it? ─► what is asked? ─► may they? ─► verb ─► admission ─► store ─► watches
-//!   http.rs       auth           path.rs        policy      verbs/   admission/    c5c3-store
+//! http_server.rs  auth           path.rs        policy      verbs/   admission/    c5c3-store
 //! ```
 //!
 //! Storage, field ownership, the built-in kinds and security are crates of their own; this one is the server between
 //! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
 //!
-//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, ValidatingAdmissionPolicy, quotas, the aggregation layer, and what needs a
-//! node (logs, exec, port-forward).
+//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, ValidatingAdmissionPolicy, quotas, the
+//! aggregation layer, and what needs a node (logs, exec, port-forward).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
