@@ -8,7 +8,8 @@ use std::sync::mpsc;
 
 use bytes::Bytes;
 use c5c3_store::{Expect, OpenError, Options, Store, WriteError};
-use tokio::task::JoinSet;
+use futures::FutureExt;
+use futures::future::join_all;
 
 fn open(dir: &Path) -> Store {
     Store::open(dir, Options::default()).unwrap()
@@ -46,23 +47,23 @@ async fn writes_that_wait_together_share_one_sync() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let (release, held) = mpsc::channel::<()>();
-    let mut writers = JoinSet::new();
-    let first = store.clone();
-    writers.spawn(async move {
-        let make = move |_| {
-            held.recv().unwrap();
-            Some(Bytes::from("value"))
-        };
-        first.write("/first", Expect::Absent, make).await.unwrap().revision
-    });
+    let make = move |_| {
+        held.recv().unwrap();
+        Some(Bytes::from("value"))
+    };
+    let first = async { store.write("/first", Expect::Absent, make).await.unwrap().revision };
+    let mut writers = vec![first.boxed_local()];
     for writer in 0..63 {
-        let store = store.clone();
-        writers.spawn(async move { put(&store, &format!("/{writer}"), vec![b'x'; 1024]).await });
+        let key = format!("/{writer}");
+        let store = &store;
+        writers.push(async move { put(store, &key, vec![b'x'; 1024]).await }.boxed_local());
     }
-    // On this one thread, each has sent its write when this goes on.
-    tokio::task::yield_now().await;
+    // A write is sent when it is first polled; tasks of the runtime would be polled some time.
+    for writer in &mut writers {
+        assert!(futures::poll!(writer).is_pending());
+    }
     release.send(()).unwrap();
-    let mut revisions = writers.join_all().await;
+    let mut revisions = join_all(writers).await;
     revisions.sort_unstable();
     assert_eq!(revisions, (1..=64).collect::<Vec<_>>());
     assert_eq!(frames(&files(dir.path(), "log-")[0]), 1);
