@@ -1,0 +1,36 @@
+//! What every controller is given.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::Options;
+use crate::events::Events;
+use crate::watched::Watched;
+
+/// What every controller is given: the API, what is watched once for all, its voice, and when to stop. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) options: Arc<Options>,
+    pub(crate) stop: CancellationToken,
+    /// Events from the controller that has this context.
+    pub(crate) events: Events,
+    pub(crate) pods: Watched<Pod>,
+    pub(crate) nodes: Watched<Node>,
+}
+
+impl Context {
+    pub(crate) fn new(client: Client, options: Options, stop: CancellationToken) -> Self {
+        let events = Events::new(client.clone());
+        let (options, pods, nodes) = (Arc::new(options), Watched::default(), Watched::default());
+        Self { client, options, stop, events, pods, nodes }
+    }
+
+    /// The context of the controller of that name.
+    pub(crate) fn of(&self, component: &'static str) -> Self {
+        Self { events: self.events.of(component), ..self.clone() }
+    }
+}

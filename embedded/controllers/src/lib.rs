@@ -1,0 +1,54 @@
+//! The controllers that turn workloads into pods, as they would run against any Kubernetes API: they see a
+//! [`kube::Client`] and nothing else of the cluster.
+//!
+//! ```text
+//! watched ─► queue ─► read ─► decide ─► act ─► status
+//!  each kind  one per   live    pure     thin    written only
+//!  once for   object    lists            calls   when it changed
+//!  all
+//! ```
+//!
+//! What to do is decided on live lists, never on a cache: a cache that lags behind makes a second pod where there is
+//! one already. The caches here only say whom a change concerns.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+// What the controllers share is here before they are.
+#![allow(dead_code)]
+
+mod context;
+mod error;
+mod events;
+mod owners;
+mod pods;
+mod queue;
+mod supervise;
+mod watched;
+
+use std::path::PathBuf;
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use context::Context;
+use supervise::Task;
+
+/// What the controllers are told about the machine.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder that the local-path provisioner makes volumes in.
+    pub volumes: PathBuf,
+}
+
+/// Runs every controller until `stop`. One that panics or ends is started again; the others go on.
+pub async fn run(client: Client, options: Options, stop: CancellationToken) {
+    let context = Context::new(client, options, stop);
+    supervise::all(&context, &tasks()).await;
+}
+
+/// What runs: a name, which is also the component that its events come from, and what it does.
+fn tasks() -> Vec<Task> {
+    vec![
+        Task::new("pods", |context| async move { context.pods.follow(&context).await }),
+        Task::new("nodes", |context| async move { context.nodes.follow(&context).await }),
+    ]
+}

@@ -1,0 +1,187 @@
+//! What the tests are made of: a cluster with the controllers and a pretended node, objects, and waiting.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use c5c3_controllers::Options;
+use c5c3_harness::TestCluster;
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Binding, Event, Node, Pod};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::{Condition, await_condition};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What a test returns.
+pub type Tested = Result<(), Box<dyn std::error::Error>>;
+
+/// How long anything may take before a test gives up on it.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What an image's name holds if its pods are to run without ever being ready.
+pub const UNREADY: &str = "unready";
+
+/// An object from its JSON.
+pub fn of<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("the object of a test is one of its kind")
+}
+
+/// A cluster with the controllers at work and nodes that pretend to run pods.
+pub struct Stage {
+    pub cluster: TestCluster,
+    pub client: Client,
+    /// Where claims are given volumes.
+    pub volumes: PathBuf,
+    _stop: DropGuard,
+}
+
+impl Stage {
+    /// Sets the stage with nodes of these names.
+    pub async fn set(nodes: &[&str]) -> Self {
+        let cluster = TestCluster::start().await.expect("starts");
+        let client = cluster.client();
+        for name in nodes {
+            let node: Node = of(json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}));
+            Api::all(client.clone()).create(&PostParams::default(), &node).await.expect("a node is created");
+        }
+        let volumes = std::env::temp_dir().join(format!("c5c3-volumes-{}", Timestamp::now().as_nanosecond()));
+        let stop = CancellationToken::new();
+        let options = Options { volumes: volumes.clone() };
+        tokio::spawn(c5c3_controllers::run(client.clone(), options, stop.clone()));
+        let (pretending, until) = (client.clone(), stop.clone());
+        tokio::spawn(async move { until.run_until_cancelled(Box::pin(pretend(pretending))).await });
+        Self { cluster, client, volumes, _stop: stop.drop_guard() }
+    }
+
+    /// The objects of a kind in the namespace that tests live in.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    /// Creates an object.
+    pub async fn create<K>(&self, object: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Objects,
+    {
+        self.api::<K>().create(&PostParams::default(), &of(object)).await.expect("an object is created")
+    }
+
+    /// Merges a change into an object.
+    pub async fn change<K>(&self, name: &str, change: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Objects,
+    {
+        let changed = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        changed.expect("an object is changed")
+    }
+
+    /// The pods with a label, by name.
+    pub async fn pods(&self, labels: &str) -> BTreeMap<String, Pod> {
+        let pods = self.api::<Pod>().list(&ListParams::default().labels(labels)).await.expect("a list");
+        pods.into_iter().map(|pod| (pod.name_any(), pod)).collect()
+    }
+
+    /// Waits until something holds for the pods with a label, and returns them.
+    pub async fn pods_until(&self, labels: &str, holds: impl Fn(&[Pod]) -> bool) -> Vec<Pod> {
+        let mut changes = watcher(self.api::<Pod>(), watcher::Config::default()).default_backoff().boxed();
+        let met = async {
+            loop {
+                let pods: Vec<Pod> = self.pods(labels).await.into_values().collect();
+                if holds(&pods) {
+                    return pods;
+                }
+                changes.next().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, met).await.unwrap_or_else(|_| panic!("the pods {labels} do not come to be so"))
+    }
+
+    /// What users are told about an object: `Normal SuccessfulCreate Created pod: a`.
+    pub async fn told(&self, about: &str) -> Vec<String> {
+        let events = self.api::<Event>().list(&ListParams::default()).await.expect("events");
+        let about = events.into_iter().filter(|event| event.involved_object.name.as_deref() == Some(about));
+        let text = |event: Event| [event.type_, event.reason, event.message].map(Option::unwrap_or_default).join(" ");
+        about.map(text).collect()
+    }
+}
+
+/// What can be read, written, printed.
+pub trait Objects: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned + Send + Sync + 'static {}
+impl<K: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned + Send + Sync + 'static> Objects for K {}
+
+/// Waits for a condition of an object.
+pub async fn eventually<K>(api: &Api<K>, name: &str, condition: impl Condition<K>) -> Option<K>
+where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let met = tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await;
+    met.unwrap_or_else(|_| panic!("{name} does not come to be as awaited")).expect("a watch")
+}
+
+/// Whether a pod is ready.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// The image of a pod's first container.
+pub fn image(pod: &Pod) -> &str {
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    containers.first().and_then(|container| container.image.as_deref()).unwrap_or_default()
+}
+
+/// Runs every pod on paper: gives it a node, says that it is ready, takes it away when it is to end.
+async fn pretend(client: Client) {
+    let mut changes = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff().boxed();
+    while let Some(event) = changes.next().await {
+        if let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event {
+            // A pod that has changed since comes again.
+            let _ = play(&client, &pod).await;
+        }
+    }
+}
+
+async fn play(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
+    let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let name = pod.name_any();
+    if pod.metadata.deletion_timestamp.is_some() {
+        return api.delete(&name, &DeleteParams::default().grace_period(0)).await.map(drop);
+    }
+    let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else {
+        let Some(node) = place(client, pod).await? else { return Ok(()) };
+        let binding: Binding = of(json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}));
+        let bound: Result<kube::core::Status, _> =
+            api.create_subresource("binding", &name, &PostParams::default(), &binding).await;
+        return bound.map(drop);
+    };
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    if phase.is_some_and(|phase| phase != "Pending") {
+        return Ok(());
+    }
+    let ready = if image(pod).contains(UNREADY) { "False" } else { "True" };
+    let now = Timestamp::now().to_string();
+    let status = json!({"status": {
+        "phase": "Running", "startTime": now, "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "hostIP": node,
+        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
+    }});
+    api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await.map(drop)
+}
+
+/// The node for a pod: the one that it asks for by name, or the first.
+async fn place(client: &Client, pod: &Pod) -> Result<Option<String>, kube::Error> {
+    let text = serde_json::to_value(&pod.spec).unwrap_or_default();
+    let terms = &text["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    let wanted = terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().map(str::to_owned);
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
+    let mut names = nodes.into_iter().map(|node| node.name_any());
+    Ok(names.find(|name| wanted.as_ref().is_none_or(|wanted| wanted == name)))
+}
