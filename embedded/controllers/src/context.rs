@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use c5c3_events::Events;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::Options;
-use crate::events::Events;
 use crate::watched::Watched;
 
 /// What every controller is given: the API, what is watched once for all, its voice, and when to stop. Cheap to clone.
@@ -24,7 +24,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(client: Client, options: Options, stop: CancellationToken) -> Self {
-        let events = Events::new(client.clone());
+        let events = Events::new(client.clone(), "controllers");
         let (options, pods, nodes) = (Arc::new(options), Watched::default(), Watched::default());
         Self { client, options, stop, events, pods, nodes }
     }

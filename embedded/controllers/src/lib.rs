@@ -17,7 +17,6 @@
 
 mod context;
 mod error;
-mod events;
 mod owners;
 mod pods;
 mod queue;

@@ -1,7 +1,9 @@
-//! What controllers tell users: events in the form that `kubectl describe` shows.
+//! What the parts of a cluster tell its users: events in the form that `kubectl describe` shows.
 //!
 //! kube's own recorder takes two events of one reason for the same whatever they say; "Created pod: a" and "Created pod:
 //! b" must both be seen.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
+use kube::{Client, Resource};
 use serde_json::json;
-
-use crate::watched::Kind;
 
 /// How long an event that repeats itself is counted rather than told anew.
 const COUNTED: SignedDuration = SignedDuration::from_mins(10);
@@ -23,14 +23,16 @@ const LONGEST: usize = 1024;
 
 /// Whether an event is good or bad news.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum News {
+pub enum News {
+    /// Good news, or none.
     Normal,
+    /// Bad news.
     Warning,
 }
 
-/// One controller's voice. Cheap to clone.
+/// One component's voice. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Events {
+pub struct Events {
     client: Client,
     component: &'static str,
     told: Arc<Mutex<HashMap<Told, Tally>>>,
@@ -53,27 +55,28 @@ struct Tally {
 }
 
 impl Events {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, component: "controllers", told: Arc::default() }
+    /// The voice of that component.
+    pub fn new(client: Client, component: &'static str) -> Self {
+        Self { client, component, told: Arc::default() }
     }
 
-    /// The voice of the controller of that name.
-    pub(crate) fn of(&self, component: &'static str) -> Self {
+    /// The voice of another component, which remembers the same.
+    pub fn of(&self, component: &'static str) -> Self {
         Self { component, ..self.clone() }
     }
 
     /// Good news about an object.
-    pub(crate) async fn normal<K: Kind>(&self, about: &K, reason: &'static str, message: String) {
+    pub async fn normal<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, message: String) {
         self.tell(&about.object_ref(&()), News::Normal, reason, message).await;
     }
 
     /// Bad news about an object.
-    pub(crate) async fn warning<K: Kind>(&self, about: &K, reason: &'static str, message: String) {
+    pub async fn warning<K: Resource<DynamicType = ()>>(&self, about: &K, reason: &'static str, message: String) {
         self.tell(&about.object_ref(&()), News::Warning, reason, message).await;
     }
 
     /// Tells about an object. That an event cannot be written is logged, and stops nobody.
-    pub(crate) async fn tell(&self, about: &ObjectReference, news: News, reason: &'static str, mut message: String) {
+    pub async fn tell(&self, about: &ObjectReference, news: News, reason: &'static str, mut message: String) {
         message.truncate(message.floor_char_boundary(LONGEST));
         let uid = about.uid.clone().unwrap_or_default();
         let key = Told { component: self.component, uid, reason, message };
