@@ -38,6 +38,8 @@ lint: check $(CACHE)/bin/cargo-deny ## Check also licences and advisories of dep
 
 bench: ## Run the benchmarks
 	cargo bench --workspace --locked
+	cargo build --release --locked -p c5c3 -p c5c3-bench
+	$(CARGO_TARGET_DIR)/release/bench api
 
 crds: ## Write deploy/crds and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
