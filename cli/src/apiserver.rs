@@ -28,7 +28,9 @@ async fn serve(args: ApiserverArgs) -> Done {
         _ => Storage::Memory,
     };
     let extra_names = if args.listen.ip().is_unspecified() { Vec::new() } else { vec![args.listen.ip().to_string()] };
-    let server = Server::start(Config { storage, extra_names }).await.map_err(|error| error.to_string())?;
+    let config =
+        Config { extra_names, advertise: args.advertise, service_range: args.service_range, ..Config::new(storage) };
+    let server = Server::start(config).await.map_err(|error| error.to_string())?;
     let listening = listen(&server, args.listen).await.map_err(|error| error.to_string())?;
     let url = url(listening.address);
     let now = jiff::Timestamp::try_from(SystemTime::now()).map_err(|error| error.to_string())?;

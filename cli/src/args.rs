@@ -1,9 +1,10 @@
 //! What the command line takes. The help texts teach: each says what a command is for and shows how it is called.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use ipnet::IpNet;
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
 #[derive(Debug, Parser)]
@@ -85,6 +86,12 @@ pub(crate) struct ApiserverArgs {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6443")]
     pub(crate) listen: SocketAddr,
+    /// The address at which pods reach the server, if it is not the one that it listens on
+    #[arg(long, value_name = "IP")]
+    pub(crate) advertise: Option<IpAddr>,
+    /// The addresses that Services get
+    #[arg(long, value_name = "CIDR", default_value = "10.125.0.0/16")]
+    pub(crate) service_range: IpNet,
     /// Where an administrator's kubeconfig is written
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: PathBuf,

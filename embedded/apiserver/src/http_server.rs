@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use crate::controllers;
 use crate::server::{LARGEST_BODY, Server};
 use crate::status::ApiError;
 
@@ -37,6 +38,9 @@ pub enum ServeError {
     /// The certificate cannot be used.
     #[error("cannot use the server's certificate: {0}")]
     Tls(#[from] c5c3_auth::PkiError),
+    /// Where the server is reached cannot be written.
+    #[error("cannot write where the server is reached: {0}")]
+    Publish(String),
 }
 
 /// A server that listens.
@@ -58,6 +62,7 @@ pub async fn listen(server: &Arc<Server>, address: SocketAddr) -> Result<Listeni
     let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Bind(address, error))?;
     let address = listener.local_addr().map_err(|error| ServeError::Bind(address, error))?;
     let acceptor = TlsAcceptor::from(Arc::new(server.pki().tls()?));
+    controllers::publish(server, address).await.map_err(|error| ServeError::Publish(error.message))?;
     let server = server.clone();
     let task = tokio::spawn(async move {
         let stop = server.stopped();

@@ -15,6 +15,7 @@
 
 mod admission;
 mod call;
+mod config;
 mod controllers;
 mod documents;
 mod duplicates;
@@ -27,11 +28,13 @@ mod reply;
 mod reviews;
 mod selector;
 mod server;
+mod services;
 mod status;
 mod verbs;
 mod wording;
 
+pub use config::{Config, Storage};
 pub use faults::{Fault, Faults};
 pub use http_server::{Listening, ServeError, listen};
-pub use server::{Config, Server, StartError, Storage};
+pub use server::{Server, StartError};
 pub use status::ApiError;

@@ -1,6 +1,6 @@
 //! The server: its state, who may do what, and what becomes of a request.
 
-use std::path::PathBuf;
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::body::Body;
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, Warnings};
+use crate::config::{Config, Storage};
 use crate::controllers;
 use crate::documents;
 use crate::faults::Faults;
@@ -23,29 +24,12 @@ use crate::object::{is_going, meta, of_entry};
 use crate::path::{Asked, Query, Target, verb};
 use crate::registry::{Registry, Served};
 use crate::reply::warn;
+use crate::services::Allocations;
 use crate::status::ApiError;
 use crate::verbs;
 
 /// The largest body that is taken, as a real server's.
 pub(crate) const LARGEST_BODY: usize = 3 * 1024 * 1024;
-
-/// Where objects are kept.
-#[derive(Clone, Debug)]
-pub enum Storage {
-    /// In memory, for tests.
-    Memory,
-    /// In a folder, durably.
-    Folder(PathBuf),
-}
-
-/// How a server is set up.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where objects are kept.
-    pub storage: Storage,
-    /// Names and addresses of the server beside the usual ones, for its certificate.
-    pub extra_names: Vec<String>,
-}
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +52,8 @@ pub struct Server {
     authenticator: Authenticator,
     registry: RwLock<Arc<Registry>>,
     policy: RwLock<Policy>,
+    allocations: Allocations,
+    advertise: Option<IpAddr>,
     faults: Faults,
     break_watches: watch::Sender<u64>,
     stop: CancellationToken,
@@ -77,17 +63,21 @@ impl Server {
     /// Starts a server. It answers [`Server::handle`] at once; controllers work until [`Server::stop`].
     pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
         let now = Timestamp::now();
+        let allocations = Allocations::new(config.service_range);
+        let names = config.names(allocations.first());
         let (store, pki) = match &config.storage {
-            Storage::Memory => (Store::in_memory(Options::default()), Pki::in_memory(&config.extra_names, now)?),
+            Storage::Memory => (Store::in_memory(Options::default()), Pki::in_memory(&names, now)?),
             Storage::Folder(folder) => {
                 let store = Store::open(&folder.join("store"), Options::default())?;
-                (store, Pki::open(&folder.join("pki"), &config.extra_names, now)?)
+                (store, Pki::open(&folder.join("pki"), &names, now)?)
             }
         };
         let server = Arc::new(Self {
             authenticator: Authenticator::new(&pki),
             registry: RwLock::new(Arc::new(Registry::builtin())),
             policy: RwLock::default(),
+            allocations,
+            advertise: config.advertise,
             faults: Faults::default(),
             break_watches: watch::channel(0).0,
             stop: CancellationToken::new(),
@@ -130,6 +120,16 @@ impl Server {
         &self.store
     }
 
+    /// The addresses and ports that Services have.
+    pub(crate) fn allocations(&self) -> &Allocations {
+        &self.allocations
+    }
+
+    /// The address at which pods reach the server, if it is not where it listens.
+    pub(crate) fn advertised(&self) -> Option<IpAddr> {
+        self.advertise
+    }
+
     pub(crate) fn stopped(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -160,6 +160,11 @@ impl Server {
                     }
                 }
             }
+        }
+        if let Some(services) = registry.find("", "v1", "services") {
+            let stored = self.store.list(&services.prefix(None));
+            let services = stored.iter().filter_map(|entry| of_entry(&services.resource, entry).ok());
+            services.for_each(|service| self.allocations.learn(&service));
         }
     }
 
@@ -194,8 +199,16 @@ impl Server {
         match served.resource.group.as_str() {
             "rbac.authorization.k8s.io" => self.learn(served, object),
             "apiextensions.k8s.io" => self.reload_registry(),
+            "" if served.resource.kind == "Service" => self.settle(served, object),
             _ => {}
         }
+    }
+
+    /// What a Service had that is gone is free for others.
+    fn settle(&self, served: &Served, service: &Value) {
+        let key = served.key(Some(meta(service, "namespace")), meta(service, "name"));
+        let stored = self.store.get(&key).and_then(|entry| of_entry(&served.resource, &entry).ok());
+        self.allocations.settle(service, stored.as_ref());
     }
 
     /// Refuses a revision that has not happened.

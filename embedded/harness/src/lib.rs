@@ -24,7 +24,7 @@ pub struct TestCluster {
 impl TestCluster {
     /// Starts an empty one.
     pub async fn start() -> Result<Self, StartError> {
-        let server = Server::start(Config { storage: Storage::Memory, extra_names: Vec::new() }).await?;
+        let server = Server::start(Config::new(Storage::Memory)).await?;
         Ok(Self { server })
     }
 

@@ -1,11 +1,12 @@
-//! Admission webhooks: others who may change or refuse what is about to be written.
+//! Admission: what is filled in from other objects, and webhooks, which may change or refuse what is about to be written.
 //!
-//! [`mutate`] asks the mutating ones, one after the other, before an object is validated; [`admit`] asks the validating
+//! [`mutate`] completes an object and asks the mutating ones, one after the other, before an object is validated; [`admit`] asks the validating
 //! ones, all at once, when it is known to be valid. Without configurations neither costs more than an empty list.
 //!
 //! Not done: match conditions have no `authorizer`; a webhook that is a Service is reached by its DNS name or its
 //! `externalName`, as there is no network of pods; what controllers of this server delete is not asked for.
 
+mod builtin;
 mod client;
 mod conditions;
 mod review;
@@ -101,16 +102,30 @@ fn is_exempt(call: &Call<'_>) -> bool {
     call.served.resource.group == "admissionregistration.k8s.io"
 }
 
-/// What mutating webhooks make of an object that is about to be written. It is null for a deletion.
+/// What admission makes of an object that is about to be written. It is null for a deletion.
 pub(crate) async fn mutate(
     call: &Call<'_>,
     operation: &str,
     mut object: Value,
     old: Option<&Value>,
 ) -> Result<Value, ApiError> {
+    builtin::admit(call, operation, &mut object, old).await?;
     if is_exempt(call) {
         return Ok(object);
     }
+    let before = object.clone();
+    let object = ask_all(call, operation, object, old).await?;
+    if object == before {
+        return Ok(object);
+    }
+    // What webhooks have added, such as another container, is completed like the rest.
+    let mut object = object;
+    builtin::admit(call, operation, &mut object, old).await?;
+    Ok(object)
+}
+
+/// What mutating webhooks make of an object.
+async fn ask_all(call: &Call<'_>, operation: &str, mut object: Value, old: Option<&Value>) -> Result<Value, ApiError> {
     let hooks = webhooks(call.server, Kind::Mutating);
     if hooks.is_empty() {
         return Ok(object);

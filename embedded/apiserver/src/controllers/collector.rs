@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Change, drop_finalizer, edit};
+use super::{CONTROLLERS, Change, drop_finalizer, edit};
 use crate::object::{finalizers, is_going, meta, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
@@ -95,7 +95,7 @@ impl Collector {
             let options = DeleteOptions { uid: Some(uid.to_owned()), ..DeleteOptions::default() };
             delete_object(server, &node.served, &node.key, &options).await.map(drop)
         } else {
-            edit(server, &node.served, &node.key, |object| {
+            edit(server, CONTROLLERS, &node.served, &node.key, |object| {
                 forget_owners(object, |owner| missing.iter().any(|gone| *gone == owner))
             })
             .await
@@ -120,7 +120,7 @@ impl Collector {
             self.dependents.get(uid).into_iter().flatten().filter_map(|uid| self.nodes.get(uid)).collect();
         if held.contains(&ORPHAN) {
             for dependent in &dependents {
-                let freed = edit(server, &dependent.served, &dependent.key, |object| {
+                let freed = edit(server, CONTROLLERS, &dependent.served, &dependent.key, |object| {
                     forget_owners(object, |owner| owner == uid)
                 })
                 .await;
@@ -133,14 +133,15 @@ impl Collector {
                     return;
                 }
             }
-            let _ = edit(server, &node.served, &node.key, |object| drop_finalizer(object, ORPHAN)).await;
+            let _ = edit(server, CONTROLLERS, &node.served, &node.key, |object| drop_finalizer(object, ORPHAN)).await;
         } else if held.contains(&FOREGROUND) {
             let mut blocked = false;
             for dependent in &dependents {
                 blocked |= self.delete_first(server, dependent, uid).await;
             }
             if !blocked {
-                let _ = edit(server, &node.served, &node.key, |object| drop_finalizer(object, FOREGROUND)).await;
+                let _ = edit(server, CONTROLLERS, &node.served, &node.key, |object| drop_finalizer(object, FOREGROUND))
+                    .await;
             }
         }
     }
@@ -155,8 +156,10 @@ impl Collector {
         // Another owner that stays keeps it.
         let others = references.filter_map(|reference| reference["uid"].as_str()).filter(|uid| *uid != owner);
         if others.clone().any(|uid| self.nodes.contains_key(uid)) {
-            let _ = edit(server, &dependent.served, &dependent.key, |object| forget_owners(object, |uid| uid == owner))
-                .await;
+            let _ = edit(server, CONTROLLERS, &dependent.served, &dependent.key, |object| {
+                forget_owners(object, |uid| uid == owner)
+            })
+            .await;
             return false;
         }
         if !is_going(&object) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Change, drop_finalizer, edit, set_condition};
+use super::{Change, SERVER, drop_finalizer, edit, set_condition};
 use crate::object::{finalizers, is_going, meta, meta_mut, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
@@ -34,7 +34,7 @@ pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(
         return clean_up(server, change).await;
     }
     let conflict = conflict(server, &change.object);
-    edit(server, &change.served, &change.key, |definition| accept(definition, conflict.as_deref())).await?;
+    edit(server, SERVER, &change.served, &change.key, |definition| accept(definition, conflict.as_deref())).await?;
     server.reload_registry();
     Ok(())
 }
@@ -45,7 +45,7 @@ async fn accept_waiting(server: &Arc<Server>, served: &Arc<Served>) -> Result<()
         let definition = of_entry(&served.resource, entry)?;
         if !holds(&definition, "NamesAccepted") && !is_going(&definition) {
             let conflict = conflict(server, &definition);
-            edit(server, served, &entry.key, |definition| accept(definition, conflict.as_deref())).await?;
+            edit(server, SERVER, served, &entry.key, |definition| accept(definition, conflict.as_deref())).await?;
         }
     }
     server.reload_registry();
@@ -136,7 +136,7 @@ async fn clean_up(server: &Arc<Server>, change: &Change) -> Result<(), ApiError>
         break; // All versions show the same objects.
     }
     if left == 0 {
-        edit(server, &change.served, &change.key, |definition| drop_finalizer(definition, CLEANUP)).await?;
+        edit(server, SERVER, &change.served, &change.key, |definition| drop_finalizer(definition, CLEANUP)).await?;
         server.reload_registry();
     }
     Ok(())

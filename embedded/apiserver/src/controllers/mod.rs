@@ -3,16 +3,18 @@
 mod bootstrap;
 mod collector;
 mod definitions;
+mod myself;
 mod namespaces;
 mod roles;
 
 use std::sync::Arc;
 
+use c5c3_fields::{Scope, Writer};
 use c5c3_store::{Event, Expect, WriteError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::object::{finalizers, meta, meta_mut, of_entry, read, timestamp, write};
+use crate::object::{asks_the_same, finalizers, meta, meta_mut, of_entry, read, timestamp, write};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
@@ -20,8 +22,14 @@ use crate::verbs::finish_deletion;
 
 pub(crate) use bootstrap::bootstrap;
 pub(crate) use definitions::is_established as names_accepted;
+pub(crate) use myself::publish;
 
 use collector::Collector;
+
+/// As whom the server writes what is part of it.
+const SERVER: &str = "kube-apiserver";
+/// As whom it writes what on a real cluster is the work of controllers beside it.
+const CONTROLLERS: &str = "kube-controller-manager";
 
 /// Starts the controllers; they work until the server is stopped.
 pub(crate) fn start(server: &Arc<Server>) {
@@ -113,14 +121,9 @@ impl Change {
 }
 
 /// Creates an object that the server itself looks after, unless it is there.
-pub(crate) async fn create(
-    server: &Arc<Server>,
-    group: &str,
-    version: &str,
-    plural: &str,
-    mut object: Value,
-) -> Result<(), ApiError> {
-    let served = server.registry().find(group, version, plural).ok_or_else(ApiError::no_such_path)?;
+pub(crate) async fn create(server: &Arc<Server>, manager: &str, mut object: Value) -> Result<(), ApiError> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let served = server.registry().of_kind(text("apiVersion"), text("kind")).ok_or_else(ApiError::no_such_path)?;
     let namespace = Some(meta(&object, "namespace").to_owned()).filter(|_| served.resource.namespaced);
     let key = served.key(namespace.as_deref(), meta(&object, "name"));
     if server.store().get(&key).is_some() {
@@ -134,6 +137,7 @@ pub(crate) async fn create(
         fields.insert("generation".into(), 1.into());
     }
     c5c3_kinds::default(&served.resource, &mut object);
+    object = owned(&served, None, object, manager);
     c5c3_kinds::prepare_create(&served.resource, &mut object);
     let (to_write, resource) = (object.clone(), served.resource.clone());
     match server.store().write(&key, Expect::Absent, move |revision| Some(write(&resource, to_write, revision))).await {
@@ -146,19 +150,35 @@ pub(crate) async fn create(
     }
 }
 
+/// An object with its field owners, as if `manager` had sent it to the endpoint that takes this change.
+fn owned(served: &Served, old: Option<&Value>, object: Value, manager: &str) -> Value {
+    let reports = served.has_status() && old.is_some_and(|old| asks_the_same(old, &object));
+    let (subresource, scope) = match (reports, served.has_status()) {
+        (true, _) => ("status", Scope::Without(&["spec"])),
+        (false, true) => ("", Scope::Without(&["status"])),
+        (false, false) => ("", Scope::Everything),
+    };
+    let (api_version, now) = (served.resource.api_version(), timestamp(Timestamp::now()));
+    let writer = Writer { manager, api_version: &api_version, subresource, now: &now, scope };
+    c5c3_fields::track_update(served.shape(), old, object, &writer)
+}
+
 /// Changes an object that is there, as often as it takes. `change` says false if there is nothing to do.
 pub(crate) async fn edit(
     server: &Arc<Server>,
+    manager: &str,
     served: &Arc<Served>,
     key: &str,
     change: impl Fn(&mut Value) -> bool,
 ) -> Result<(), ApiError> {
     loop {
         let Some(entry) = server.store().get(key) else { return Ok(()) };
-        let mut object = of_entry(&served.resource, &entry)?;
+        let old = of_entry(&served.resource, &entry)?;
+        let mut object = old.clone();
         if !change(&mut object) {
             return Ok(());
         }
+        object = owned(served, Some(&old), object, manager);
         match finish_deletion(server, served, &entry, &object).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Change, create, edit, set_condition};
+use super::{CONTROLLERS, Change, create, edit, set_condition};
 use crate::object::{finalizers, is_going, meta, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
@@ -31,7 +31,7 @@ pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(
 /// Every namespace carries its name as a label, so that selectors can name it.
 async fn label(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
     let name = meta(&change.object, "name").to_owned();
-    edit(server, &change.served, &change.key, |namespace| {
+    edit(server, CONTROLLERS, &change.served, &change.key, |namespace| {
         let labels = &mut namespace["metadata"]["labels"];
         if labels["kubernetes.io/metadata.name"] == name.as_str() {
             return false;
@@ -45,13 +45,13 @@ async fn label(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
 async fn furnish(server: &Arc<Server>, namespace: &str) -> Result<(), ApiError> {
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}});
-    create(server, "", "v1", "serviceaccounts", account).await?;
+    create(server, CONTROLLERS, account).await?;
     let authority = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": {"ca.crt": server.pki().ca_pem()},
         "metadata": {"name": ROOT_CA, "namespace": namespace,
                      "annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."}},
     });
-    create(server, "", "v1", "configmaps", authority).await
+    create(server, CONTROLLERS, authority).await
 }
 
 /// What is in a namespace changed: what it must have comes back, and an emptied one goes.
@@ -83,7 +83,7 @@ async fn empty(server: &Arc<Server>, namespaces: &Arc<Served>, key: &str, name: 
     if left.is_empty() {
         left = delete_all(server, &others, name).await?;
     }
-    edit(server, namespaces, key, |namespace| {
+    edit(server, CONTROLLERS, namespaces, key, |namespace| {
         let before = namespace.clone();
         report(namespace, &left);
         if left.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use c5c3_auth::rbac::aggregate;
 use serde_json::{Value, json};
 
-use super::{Change, edit};
+use super::{CONTROLLERS, Change, edit};
 use crate::object::{meta, of_entry};
 use crate::server::Server;
 use crate::status::ApiError;
@@ -22,7 +22,7 @@ pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(
             continue;
         }
         let key = served.key(None, meta(role, "name"));
-        edit(server, served, &key, |role| {
+        edit(server, CONTROLLERS, served, &key, |role| {
             let changed = role["rules"] != rules;
             role["rules"] = rules.clone();
             changed

@@ -9,6 +9,7 @@ use super::{Done, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{generate_name, meta, meta_mut, timestamp, write};
+use crate::services;
 use crate::status::ApiError;
 
 /// How often a generated name is tried again when it is taken.
@@ -28,7 +29,6 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Done, ApiError> {
     let object = call.with_writer(|writer| {
         begin(call, &mut object)?;
         prepare::default(call, &mut object);
-        c5c3_kinds::prepare_create(&call.served.resource, &mut object);
         Ok(c5c3_fields::track_update(call.served.shape(), None, object, writer))
     })?;
     let done = store(call, object).await?;
@@ -79,6 +79,8 @@ pub(super) async fn store(call: &Call<'_>, mut object: Value) -> Result<Done, Ap
         && object["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(meta(&object, "generateName")));
     call.server.may_be_created(call, &object)?;
     object = admission::mutate(call, "CREATE", object, None).await?;
+    c5c3_kinds::prepare_create(resource, &mut object);
+    let _claim = services::allocate(call, None, &mut object)?;
     prepare::validate(call, &object, None)?;
     admission::admit(call, "CREATE", &object, None).await?;
     for _ in 0..GENERATED_NAME_TRIES {

@@ -158,7 +158,6 @@ async fn apply_new(call: &Call<'_>, patch: &Value) -> Result<Done, ApiError> {
         .map_err(apply_error)?;
     create::begin(call, &mut object)?;
     prepare::default(call, &mut object);
-    c5c3_kinds::prepare_create(&call.served.resource, &mut object);
     create::store(call, object).await.map(|done| Done { warnings, ..done })
 }
 

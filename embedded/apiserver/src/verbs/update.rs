@@ -10,6 +10,7 @@ use super::{Done, finish_deletion, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
+use crate::services;
 use crate::status::ApiError;
 
 /// How often an update without a resource version is tried again when it is overtaken.
@@ -125,6 +126,7 @@ pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: 
     let resource = &call.served.resource;
     call.server.may_be_changed(call, old, &new)?;
     new = admission::mutate(call, "UPDATE", new, Some(old)).await?;
+    let _claim = services::allocate(call, Some(old), &mut new)?;
     if resource.generation && call.target.subresource.as_deref() != Some("status") && !asks_the_same(old, &new) {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
         meta_mut(&mut new).insert("generation".into(), generation.into());

@@ -138,7 +138,7 @@ pub struct Cluster(Arc<Server>);
 
 impl Cluster {
     pub async fn start() -> Self {
-        let config = Config { storage: Storage::Memory, extra_names: Vec::new() };
+        let config = Config::new(Storage::Memory);
         let cluster = Self(Server::start(config).await.unwrap());
         let namespace = json!({"metadata": {"name": "orchard", "labels": {"fruit": "apple"}}});
         cluster.send(Method::POST, "/api/v1/namespaces", namespace).await.created();

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::qos;
 use crate::read::{bool_at, str_at};
 use crate::resource::Resource;
+use crate::service;
 use crate::write::{child, ensure, fill, put};
 
 /// The status that a new object has whatever its creator wrote, for the kinds whose status is not theirs to write.
@@ -63,16 +64,24 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Takes back what an update of the object itself may not touch: the status, where that is a subresource, and the
-/// finalizers of a namespace.
+/// Takes back what an update of the object itself may not touch: the status, where that is a subresource, the
+/// finalizers of a namespace, and what a Service has been given.
 pub fn prepare_update(resource: &Resource, object: &mut Value, old: &Value) {
     if resource.subresource("status").is_some() {
         keep(object, old, "status");
     }
-    if resource.built_in_kind() == ("", "Namespace")
-        && let Some(spec) = ensure(object, "spec")
-    {
-        keep(spec, &old["spec"], "finalizers");
+    match resource.built_in_kind() {
+        ("", "Namespace") => {
+            if let Some(spec) = ensure(object, "spec") {
+                keep(spec, &old["spec"], "finalizers");
+            }
+        }
+        ("", "Service") => {
+            if let Some(spec) = child(object, "spec") {
+                service::keep_what_was_given(spec, &old["spec"]);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::names;
 use super::report::Report;
-use crate::read::{is_empty_at, list_at, str_at};
+use crate::read::{int_at, is_empty_at, list_at, str_at};
 
 pub(super) fn service(object: &Value, old: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
@@ -34,6 +34,12 @@ pub(super) fn service(object: &Value, old: Option<&Value>, report: &mut Report) 
         report.invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for LoadBalancer services");
     }
     ports(spec, report);
+    if matches!(kind, "ClusterIP" | "") {
+        for (at, _) in list_at(spec, "ports").iter().enumerate().filter(|(_, port)| int_at(port, "nodePort") != 0) {
+            let path = format!("spec.ports[{at}].nodePort");
+            report.forbidden(path, "may not be used when `type` is 'ClusterIP'");
+        }
+    }
     if let Some(old) = old {
         let before = &old["spec"];
         let had = str_at(before, "clusterIP");
