@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use c5c3_events::Events;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -20,13 +21,21 @@ pub(crate) struct Context {
     pub(crate) events: Events,
     pub(crate) pods: Watched<Pod>,
     pub(crate) nodes: Watched<Node>,
+    pub(crate) jobs: Watched<Job>,
 }
 
 impl Context {
     pub(crate) fn new(client: Client, options: Options, stop: CancellationToken) -> Self {
         let events = Events::new(client.clone(), "controllers");
-        let (options, pods, nodes) = (Arc::new(options), Watched::default(), Watched::default());
-        Self { client, options, stop, events, pods, nodes }
+        Self {
+            client,
+            options: Arc::new(options),
+            stop,
+            events,
+            pods: Watched::default(),
+            nodes: Watched::default(),
+            jobs: Watched::default(),
+        }
     }
 
     /// The context of the controller of that name.

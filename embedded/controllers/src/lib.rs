@@ -16,11 +16,15 @@
 #![allow(dead_code)]
 
 mod context;
+mod cronjobs;
 mod error;
+mod jobs;
 mod owners;
 mod pods;
 mod queue;
 mod supervise;
+#[cfg(test)]
+mod testing;
 mod watched;
 
 use std::path::PathBuf;
@@ -49,5 +53,8 @@ fn tasks() -> Vec<Task> {
     vec![
         Task::new("pods", |context| async move { context.pods.follow(&context).await }),
         Task::new("nodes", |context| async move { context.nodes.follow(&context).await }),
+        Task::new("jobs", |context| async move { context.jobs.follow(&context).await }),
+        Task::new("job-controller", jobs::run),
+        Task::new("cronjob-controller", cronjobs::run),
     ]
 }

@@ -4,4 +4,5 @@
 #![allow(dead_code)]
 
 mod fixtures;
+mod jobs;
 mod start;
