@@ -64,6 +64,7 @@ pub use convert::convert;
 pub use defaults::{default, initial_status, prepare_create, prepare_status_update, prepare_update};
 pub use fields::fields;
 pub use openapi::{openapi_v2, openapi_v3, openapi_v3_index};
+pub use quantity::Quantity;
 pub use resource::{Custom, NameRule, Origin, Resource, ScalePaths, Subresource, VERBS, builtin, custom, find};
 pub use schema::{PROVENANCE, compiled, schema, schema_of_kind};
 pub use service::{has_health_port, has_node_ports};

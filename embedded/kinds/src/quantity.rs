@@ -8,7 +8,7 @@ use crate::schema::QUANTITY;
 
 /// An amount, exact to a billionth, and the notation that it was written in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     /// In billionths.
     nano: i128,
     notation: Notation,
@@ -31,7 +31,7 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Quantity {
     /// Parses a quantity as Kubernetes does: a decimal number and a suffix. None if it is not one, or too large.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let split = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
         let (number, suffix) = text.split_at(split);
         let (factor_ten, factor_two, notation) = suffix_of(suffix)?;
@@ -59,6 +59,21 @@ impl Quantity {
             Value::Number(number) => Self::parse(&number.to_string()),
             _ => None,
         }
+    }
+
+    /// In thousandths, rounded up: how cpu is counted.
+    pub fn milli(self) -> i64 {
+        self.in_steps_of(NANO / 1000)
+    }
+
+    /// In whole units, rounded up: how memory is counted.
+    pub fn units(self) -> i64 {
+        self.in_steps_of(NANO)
+    }
+
+    fn in_steps_of(self, step: i128) -> i64 {
+        let up = self.nano.div_euclid(step) + i128::from(self.nano.rem_euclid(step) != 0);
+        i64::try_from(up).unwrap_or(if up < 0 { i64::MIN } else { i64::MAX })
     }
 
     pub(crate) fn is_zero(self) -> bool {
@@ -206,6 +221,15 @@ mod tests {
         for text in ["", "x", "1x", "1 Gi", "1.2.3", "--1", "1GiB", "Gi", "e3", "1e", ".", "1k1", "1e999999999999"] {
             assert!(Quantity::parse(text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn amounts_are_counted_in_whole_steps_rounded_up() {
+        let counted = |text| Quantity::parse(text).map(|quantity| (quantity.milli(), quantity.units()));
+        assert_eq!(counted("1.5"), Some((1500, 2)));
+        assert_eq!(counted("1n"), Some((1, 1)));
+        assert_eq!(counted("64Mi"), Some((67_108_864_000, 67_108_864)));
+        assert_eq!(counted("5E"), Some((i64::MAX, 5_000_000_000_000_000_000)));
     }
 
     #[test]
