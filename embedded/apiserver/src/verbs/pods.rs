@@ -73,8 +73,7 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Done, ApiError> {
     let (entry, old) = live(call)?;
     let node = binding["target"]["name"].as_str().filter(|node| !node.is_empty());
     let node = node.ok_or_else(|| ApiError::bad_request("target.name: Required value"))?;
-    if let Some(bound) = old["spec"]["nodeName"].as_str().filter(|bound| !bound.is_empty()) {
-        let why = format!("pod {} is already assigned to node {bound:?}", meta(&old, "name"));
+    if let Some(why) = why_not_bound(&binding, &old) {
         return Err(ApiError::conflict(&call.served.resource, meta(&old, "name"), &why));
     }
     let mut new = old.clone();
@@ -83,4 +82,43 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Done, ApiError> {
     update::store(call, &entry, &old, new).await?;
     let object = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(Done { code: StatusCode::CREATED, object, warnings: Vec::new() })
+}
+
+/// Why a pod cannot be given a node, if it cannot.
+fn why_not_bound(binding: &Value, pod: &Value) -> Option<String> {
+    let name = meta(pod, "name");
+    let (meant, uid) = (meta(binding, "uid"), meta(pod, "uid"));
+    if !meant.is_empty() && meant != uid {
+        return Some(format!("Precondition failed: UID in precondition: {meant}, UID in object meta: {uid}"));
+    }
+    if !meta(pod, "deletionTimestamp").is_empty() {
+        return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+        return Some(format!("pod {name} is already assigned to node {node:?}"));
+    }
+    let gates = pod["spec"]["schedulingGates"].as_array();
+    gates.is_some_and(|gates| !gates.is_empty()).then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_pod_that_is_meant_and_free_can_be_bound() {
+        let why = |metadata: Value, spec: Value| {
+            let pod = json!({"metadata": metadata, "spec": spec});
+            why_not_bound(&json!({"metadata": {"uid": "u-1"}}), &pod).unwrap_or_default()
+        };
+        assert_eq!(why(json!({"name": "a", "uid": "u-1"}), json!({})), "");
+        let other = why(json!({"name": "a", "uid": "u-2"}), json!({}));
+        assert_eq!(other, "Precondition failed: UID in precondition: u-1, UID in object meta: u-2");
+        let going = why(json!({"name": "a", "uid": "u-1", "deletionTimestamp": "2026-01-01T00:00:00Z"}), json!({}));
+        assert_eq!(going, "pod a is being deleted, cannot be assigned to a host");
+        let bound = why(json!({"name": "a", "uid": "u-1"}), json!({"nodeName": "oak"}));
+        assert_eq!(bound, "pod a is already assigned to node \"oak\"");
+        let gated = why(json!({"name": "a", "uid": "u-1"}), json!({"schedulingGates": [{"name": "g"}]}));
+        assert_eq!(gated, "pod a has non-empty .spec.schedulingGates");
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::qos;
-use crate::read::{bool_at, str_at};
+use crate::read::{bool_at, list_at, str_at};
 use crate::resource::Resource;
 use crate::service;
 use crate::write::{child, ensure, fill, put};
@@ -11,7 +11,7 @@ use crate::write::{child, ensure, fill, put};
 /// The status that a new object has whatever its creator wrote, for the kinds whose status is not theirs to write.
 pub fn initial_status(resource: &Resource, object: &Value) -> Option<Value> {
     Some(match resource.built_in_kind() {
-        ("", "Pod") => json!({"phase": "Pending", "qosClass": qos::class(&object["spec"])}),
+        ("", "Pod") => pod_status(object),
         ("", "Namespace") => json!({"phase": "Active"}),
         ("", "PersistentVolumeClaim" | "PersistentVolume") => json!({"phase": "Pending"}),
         ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
@@ -33,6 +33,19 @@ pub fn initial_status(resource: &Resource, object: &Value) -> Option<Value> {
         }),
         _ => return None,
     })
+}
+
+/// A pod that is held back says so from the beginning; nobody else would.
+fn pod_status(pod: &Value) -> Value {
+    let spec = &pod["spec"];
+    let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});
+    if !list_at(spec, "schedulingGates").is_empty() {
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    status
 }
 
 fn stored(definition: &Value) -> Vec<&str> {
@@ -158,6 +171,14 @@ mod tests {
         let mut pod = json!({"spec": {"containers": []}, "status": {"phase": "Running"}});
         prepare_create(find("", "v1", "pods").unwrap(), &mut pod);
         assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    }
+
+    #[test]
+    fn a_pod_that_is_held_back_says_so_from_the_beginning() {
+        let mut pod = json!({"spec": {"containers": [], "schedulingGates": [{"name": "example.com/quota"}]}});
+        prepare_create(find("", "v1", "pods").unwrap(), &mut pod);
+        let condition = &pod["status"]["conditions"][0];
+        assert_eq!((&condition["type"], &condition["reason"]), (&json!("PodScheduled"), &json!("SchedulingGated")));
     }
 
     #[test]
