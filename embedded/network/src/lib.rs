@@ -16,6 +16,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod access;
 pub mod dns;
 mod mirror;
 mod namespace;
