@@ -77,6 +77,7 @@ async fn node_ports_and_external_addresses_are_served_by_each_node() {
     // Masqueraded by the node that was asked, so that the answer comes back through it.
     let asked = answers(&bed, "machine", ("tcp", NODE_1, 30080));
     assert_eq!(asked, set(&["one 10.8.1.1", "three 10.9.0.11"]));
+    assert_eq!(answers(&bed, "node1", ("tcp", NODE_1, 30080)), asked, "and so is what a node asks of itself");
     bed.enter("machine", &["ip", "route", "add", "192.0.2.1", "via", NODE_2]);
     assert_eq!(answers(&bed, "machine", ("tcp", "192.0.2.1", 80)), set(&["one 10.9.0.12", "three 10.8.2.1"]));
     assert_eq!(answers(&bed, "two", ("tcp", NODE_2, 30080)), set(&["one 10.9.0.12", "three 10.8.2.1"]));
@@ -87,6 +88,7 @@ async fn node_ports_and_external_addresses_are_served_by_each_node() {
     // Within the cluster there is no outside: pods of a node without endpoints reach those of others.
     bed.until("a pod reaches the port of its node", || bed.reaches("three", NODE_2, 30081)).await;
     assert_eq!(answers(&bed, "three", ("tcp", NODE_2, 30081)), set(&["one 10.8.2.5"]));
+    assert_eq!(answers(&bed, "node2", ("tcp", NODE_2, 30081)), set(&["one 10.9.0.12"]));
     // Local for connections from inside.
     bed.until("the Service for nearby clients answers", || bed.reaches("two", "10.125.0.82", 80)).await;
     assert_eq!(answers(&bed, "two", ("tcp", "10.125.0.82", 80)), set(&["one 10.8.1.6"]));

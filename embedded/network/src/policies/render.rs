@@ -9,6 +9,7 @@
 //! one node both the one's egress and the other's ingress must allow.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -101,9 +102,9 @@ fn isolate(
     direction: Direction,
     policies: &[Arc<NetworkPolicy>],
     peers: &Peers,
-) -> Vec<std::net::Ipv4Addr> {
+) -> Vec<Ipv4Addr> {
     let (chain, _) = direction.names();
-    let mut isolated: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    let mut isolated: BTreeMap<Ipv4Addr, Vec<String>> = BTreeMap::new();
     for policy in policies {
         let (Some(spec), Some(namespace), Some(policy_name)) =
             (&policy.spec, &policy.metadata.namespace, &policy.metadata.name)
@@ -126,25 +127,32 @@ fn isolate(
         let lines = rules.iter().enumerate().flat_map(|(index, rule)| allowed.by(index, rule)).collect();
         ruleset.chain(&path, lines);
     }
+    enforce(ruleset, direction, &isolated);
+    isolated.into_keys().collect()
+}
+
+/// Lets the kernel ask about every new connection of these pods: one of their policies must accept it.
+fn enforce(ruleset: &mut Ruleset, direction: Direction, isolated: &BTreeMap<Ipv4Addr, Vec<String>>) {
+    let (chain, _) = direction.names();
+    for (address, jumps) in isolated {
+        let mut rules = jumps.clone();
+        rules.sort();
+        rules.push("drop".to_owned());
+        ruleset.chain(&format!("{chain}/{address}"), rules);
+    }
     let verdicts = isolated.keys().map(|address| format!("{address} : goto {chain}/{address}"));
     ruleset.map(chain, "type ipv4_addr : verdict", verdicts);
     let priority = if direction == Direction::Egress { -1 } else { 0 };
-    let ends = direction.ends();
+    let (isolated_end, _) = direction.ends();
     ruleset.hook(
         &format!("{chain}-forward"),
         &format!("type filter hook forward priority {priority}"),
         &[
             "ct state established,related accept",
             "ip saddr . ip daddr @itself accept",
-            &format!("{} vmap @{chain}", ends.0),
+            &format!("{isolated_end} vmap @{chain}"),
         ],
     );
-    for (address, mut jumps) in isolated.clone() {
-        jumps.sort();
-        jumps.push("drop".to_owned());
-        ruleset.chain(&format!("{chain}/{address}"), jumps);
-    }
-    isolated.into_keys().collect()
 }
 
 /// What one policy allows the pods that it selects on this node.
