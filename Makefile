@@ -10,22 +10,22 @@ PYTHON := $(CACHE)/python/bin/python
 PYTHON_CLIENT := 33.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check lint bench crds kubectl
+.PHONY: help up down test check lint bench crds kubectl packages
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-up: ## Start an OpenStack on this machine (not built yet: see docs/architecture.md)
+up: packages ## Start an OpenStack on this machine (not built yet: see docs/architecture.md)
 	@echo "make up: the embedded cluster is not part of this version; today: make test, or c5c3 validate -f examples" >&2; exit 1
 
 down: ## Stop it and remove what it made (not built yet)
 	@echo "make down: there is nothing to stop: the embedded cluster is not part of this version" >&2; exit 1
 
-test: $(CACHE)/bin/cargo-nextest kubectl $(PYTHON) ## Run all tests
+test: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run all tests
 	cargo test --workspace --locked --doc --quiet
 	cargo nextest run --workspace --locked --no-fail-fast
 
-check: $(CACHE)/bin/cargo-nextest kubectl $(PYTHON) ## Check format, lints, docs and unit tests, quickly
+check: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Check format, lints, docs and unit tests, quickly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
@@ -47,6 +47,9 @@ crds: ## Write deploy/crds and docs/api anew from the Rust types
 
 kubectl:
 	@tools/kubectl $(CACHE)
+
+packages:
+	@tools/packages
 
 $(PYTHON): $(MAKEFILE_LIST)
 	@echo "installing the Python client of Kubernetes"

@@ -1,0 +1,125 @@
+//! Images that are made on this machine: the one of sandboxes and one for tests, and how an archive of images gets into
+//! a node's containerd. No registry is involved.
+
+mod archive;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::command::{self, CommandError};
+use crate::{CallError, Programs, Runtime, Site};
+
+pub use archive::{Config, Image, Layer};
+
+/// The image of sandboxes.
+pub const PAUSE: &str = "c5c3.local/pause:1";
+/// An image with a shell and the usual small programs.
+pub const BUSYBOX: &str = "c5c3.local/busybox:1";
+
+/// How long an image that was imported may take to be known to the CRI, which hears of it by an event.
+const EVENT_LIMIT: Duration = Duration::from_mins(1);
+
+/// Why an image is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// A file of it cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It names no image in full, with registry and tag.
+    #[error("{}: the archive names no image", .0.display())]
+    Nameless(PathBuf),
+    /// A program refused.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// containerd refused.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It was imported, and containerd does not show it.
+    #[error("{0} was imported, and does not show up within {EVENT_LIMIT:?}")]
+    Unseen(String),
+}
+
+impl ImageError {
+    fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+}
+
+/// The image of sandboxes: one process that waits, and reaps what other processes of the pod leave.
+pub fn pause(programs: &Programs) -> Result<Image, ImageError> {
+    let binary = fs::read(&programs.catatonit).map_err(ImageError::file(&programs.catatonit))?;
+    let config = Config { entrypoint: words(&["/catatonit", "-P"]), user: "65535:65535".into(), ..Config::default() };
+    Ok(Image { name: PAUSE.into(), config, layer: Layer::new().file("catatonit", 0o755, binary) })
+}
+
+/// An image for tests: `busybox`, a static binary, under each of its names.
+pub fn busybox(binary: &Path) -> Result<Image, ImageError> {
+    let names = command::run(Command::new(binary).arg("--list-full"), "")?;
+    let content = fs::read(binary).map_err(ImageError::file(binary))?;
+    let layer = Layer::new()
+        .folder("tmp", 0o1777)
+        .folder("root", 0o700)
+        .folder("var/www", 0o755)
+        .file("etc/passwd", 0o644, PASSWD)
+        .file("etc/group", 0o644, GROUP)
+        .file("bin/busybox", 0o755, content);
+    let links = names.lines().filter(|name| *name != "bin/busybox");
+    let layer = links.fold(layer, |layer, name| layer.link(name, "/bin/busybox"));
+    let config = Config { command: words(&["sh"]), ..Config::default() };
+    Ok(Image { name: BUSYBOX.into(), config, layer })
+}
+
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh
+daemon:x:1:1:daemon:/tmp:/bin/sh
+app:x:1000:1000:app:/tmp:/bin/sh
+nobody:x:65534:65534:nobody:/tmp:/bin/sh
+";
+const GROUP: &str = "root:x:0:
+daemon:x:1:
+app:x:1000:
+staff:x:1500:app
+nogroup:x:65534:
+";
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Brings all images of an archive into a node's containerd, and waits until it shows them; their names. The archive
+/// is an OCI layout or what `docker save` writes.
+pub async fn import(
+    site: &Site,
+    programs: &Programs,
+    runtime: &Runtime,
+    file: &Path,
+) -> Result<Vec<String>, ImageError> {
+    let names = archive::names(File::open(file).map_err(ImageError::file(file))?).map_err(ImageError::file(file))?;
+    if names.is_empty() {
+        return Err(ImageError::Nameless(file.to_owned()));
+    }
+    let mut command = Command::new(&programs.ctr);
+    // The CRI sees this namespace only.
+    command.arg("--address").arg(site.socket()).args(["--namespace", "k8s.io", "images", "import"]).arg(file);
+    let imported = tokio::task::spawn_blocking(move || command::run(&mut command, "")).await;
+    imported.map_err(io::Error::other).map_err(ImageError::file(file))??;
+    let deadline = Instant::now() + EVENT_LIMIT;
+    for name in &names {
+        while runtime.image_status(name).await?.is_none() {
+            if Instant::now() > deadline {
+                return Err(ImageError::Unseen(name.clone()));
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,148 @@
+//! Pods for tests, and a look at what the machine has of them.
+#![allow(dead_code, reason = "each test file takes what it needs")]
+
+use std::fs;
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use c5c3_cri::testing::Machine;
+use c5c3_cri::{Runtime, Site, images, v1};
+
+/// Long enough for a machine with other things to do.
+pub const DEADLINE: Duration = Duration::from_mins(1);
+
+pub struct Pod {
+    pub sandbox: String,
+    pub container: String,
+    pub address: String,
+    pub log: String,
+}
+
+pub fn sandbox(site: &Site, name: &str) -> v1::PodSandboxConfig {
+    v1::PodSandboxConfig {
+        metadata: Some(v1::PodSandboxMetadata {
+            name: name.into(),
+            uid: format!("uid-{name}"),
+            namespace: "default".into(),
+            attempt: 0,
+        }),
+        hostname: name.into(),
+        log_directory: site.data().join("logs").join(name).to_string_lossy().into_owned(),
+        linux: Some(v1::LinuxPodSandboxConfig {
+            cgroup_parent: format!("{}/{name}", site.cgroup_parent()),
+            ..v1::LinuxPodSandboxConfig::default()
+        }),
+        ..v1::PodSandboxConfig::default()
+    }
+}
+
+pub fn container(image: &str, script: &str) -> v1::ContainerConfig {
+    v1::ContainerConfig {
+        metadata: Some(v1::ContainerMetadata { name: "main".into(), attempt: 0 }),
+        image: Some(v1::ImageSpec { image: image.into(), ..v1::ImageSpec::default() }),
+        command: words("sh -c"),
+        args: vec![script.into()],
+        log_path: "main.log".into(),
+        linux: Some(v1::LinuxContainerConfig::default()),
+        ..v1::ContainerConfig::default()
+    }
+}
+
+pub fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+/// Runs a pod with one container of the test image.
+pub async fn run(site: &Site, runtime: &Runtime, config: v1::PodSandboxConfig, script: &str) -> Pod {
+    let sandbox = runtime.run_pod_sandbox(config.clone(), "").await.unwrap();
+    let log = format!("{}/main.log", config.log_directory);
+    let container = runtime.create_container(&sandbox, container(images::BUSYBOX, script), config).await.unwrap();
+    runtime.start_container(&container).await.unwrap();
+    let status = runtime.pod_sandbox_status(&sandbox).await.unwrap();
+    assert_eq!(status.state(), v1::PodSandboxState::SandboxReady, "{status:?} of {}", site.node());
+    Pod { sandbox, container, address: status.network.unwrap().ip, log }
+}
+
+/// Serves a word by HTTP on port 8080.
+pub fn web(word: &str) -> String {
+    format!("echo {word} >/var/www/index.html; exec httpd -f -p 8080 -h /var/www")
+}
+
+/// What a server answers, asked again until it does.
+pub fn get(address: SocketAddr) -> String {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let asked = TcpStream::connect_timeout(&address, Duration::from_secs(1)).and_then(|mut stream| {
+            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+            stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        });
+        match asked {
+            Ok(answer) if answer.contains("200 OK") => {
+                return answer.lines().last().unwrap_or_default().to_owned();
+            }
+            late if Instant::now() > deadline => panic!("{address}: {late:?}"),
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Waits until something is there.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} did not come true within {DEADLINE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whatever the machine has of an instance: processes, mounts, links, rules, cgroups, files.
+pub fn traces(machine: &Machine) -> Vec<String> {
+    let instance = machine.instance.to_string();
+    let (run, folder) = (format!("/run/c5c3-{instance}/"), machine.folder().to_string_lossy().into_owned());
+    let ours = |text: &str| text.contains(&run) || text.contains(&folder);
+    let mut found = Vec::new();
+    for process in entries("/proc") {
+        let line = fs::read(format!("{process}/cmdline")).unwrap_or_default();
+        let cgroup = fs::read_to_string(format!("{process}/cgroup")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if !process.ends_with(&std::process::id().to_string())
+            && (ours(&line) || cgroup.contains(&format!("/c5c3-{instance}/")))
+        {
+            found.push(format!("process {process} {line}"));
+        }
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    found.extend(mounts.lines().filter(|line| ours(line)).map(|line| format!("mount {line}")));
+    let links = entries("/sys/class/net").into_iter().filter(|link| link.ends_with(&format!("-{instance}")));
+    found.extend(links.map(|link| format!("link {link}")));
+    let rules = Command::new("nft").args(["list", "tables"]).output().unwrap().stdout;
+    let rules = String::from_utf8(rules).unwrap();
+    let tables = rules.lines().filter(|table| table.ends_with(&format!("-{instance}")));
+    found.extend(tables.map(|table| format!("rules {table}")));
+    for hierarchy in c5c3_cri::Cgroups::detect().unwrap().hierarchies {
+        let cgroup = hierarchy.join(format!("c5c3-{instance}"));
+        found.extend(cgroup.exists().then(|| format!("cgroup {}", cgroup.display())));
+    }
+    let forwarding = format!("/run/c5c3-forwarding/instance-{instance}");
+    for file in [machine.instance.run().as_path(), Path::new(&forwarding)] {
+        found.extend(file.exists().then(|| format!("file {}", file.display())));
+    }
+    let results = entries("/var/lib/cni/results").into_iter();
+    found.extend(results.filter(|file| file.contains(&format!("c5c3-{instance}-"))).map(|file| format!("file {file}")));
+    found
+}
+
+fn entries(folder: &str) -> Vec<String> {
+    let found = fs::read_dir(folder).into_iter().flatten();
+    found.filter_map(|entry| Some(entry.ok()?.path().to_string_lossy().into_owned())).collect()
+}
