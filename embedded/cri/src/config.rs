@@ -158,12 +158,13 @@ fn network(settings: &Settings) -> String {
     format!("{conflist:#}\n")
 }
 
-/// `hosts.toml` of a registry.
+/// `hosts.toml` of a registry. The last endpoint stands there twice: containerd 1.6 ignores a file without a host.
 fn hosts(endpoints: &[String]) -> String {
-    let Some((server, mirrors)) = endpoints.split_last() else { return String::new() };
-    let mirrors =
-        mirrors.iter().map(|mirror| format!("[host.{}]\n  capabilities = [\"pull\", \"resolve\"]\n", quoted(mirror)));
-    format!("server = {}\n{}", quoted(server), mirrors.collect::<String>())
+    let Some(server) = endpoints.last() else { return String::new() };
+    let hosts = endpoints
+        .iter()
+        .map(|endpoint| format!("[host.{}]\n  capabilities = [\"pull\", \"resolve\"]\n", quoted(endpoint)));
+    format!("server = {}\n{}", quoted(server), hosts.collect::<String>())
 }
 
 /// A string of TOML: what JSON escapes, TOML escapes likewise.

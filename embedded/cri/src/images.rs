@@ -62,7 +62,8 @@ pub fn pause(programs: &Programs) -> Result<Image, ImageError> {
     Ok(Image { name: PAUSE.into(), config, layer: Layer::new().file("catatonit", 0o755, binary) })
 }
 
-/// An image for tests: `busybox`, a static binary, under each of its names.
+/// An image for tests: `busybox`, a static binary, under each of its names. The one of Debian 12 crashes on `wget -T`;
+/// `timeout 5 wget` does the same.
 pub fn busybox(binary: &Path) -> Result<Image, ImageError> {
     let names = command::run(Command::new(binary).arg("--list-full"), "")?;
     let content = fs::read(binary).map_err(ImageError::file(binary))?;

@@ -1,6 +1,7 @@
 //! The end of a node: its processes, mounts, cgroups and files in `/run`, wherever a crash may have left them. The data
 //! folder stays. Nothing here needs containerd to answer, or to run at all: for the containers it is a power failure.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -87,18 +88,22 @@ fn remove_shim_sockets(site: &Site, remains: &mut Remains) {
     remove_if_unused(&[Path::new(SHIM_SOCKETS), Path::new("/run/containerd")]);
 }
 
-/// What the plugins answered for a sandbox is kept until the sandbox is stopped, as `NETWORK-SANDBOX-LINK`.
+/// What the plugins answered for a sandbox is kept until the sandbox is stopped, as `NETWORK-SANDBOX-LINK`: for our
+/// network, and for the loopback that containerd gives to all.
 fn remove_plugin_results(site: &Site, remains: &mut Remains) {
-    let network = site.network();
-    for result in entries(Path::new(PLUGIN_RESULTS)) {
-        let name = result.file_name().unwrap_or_default().to_string_lossy();
-        let sandbox = name.strip_prefix(&network).and_then(|rest| rest.strip_prefix('-')?.split('-').next());
-        if sandbox.is_some_and(|id| id.len() == 64 && id.bytes().all(|c| c.is_ascii_hexdigit())) {
-            remains.note(result.display(), absent_is_fine(fs::remove_file(&result)));
+    let folder = Path::new(PLUGIN_RESULTS);
+    let results = entries(folder);
+    for sandbox in entries(&site.state().join("io.containerd.grpc.v1.cri/sandboxes")) {
+        let part = format!("-{}-", file_name(&sandbox));
+        for result in results.iter().filter(|result| file_name(result).contains(&part)) {
+            remains.note(result.display(), absent_is_fine(fs::remove_file(result)));
         }
     }
-    let results = Path::new(PLUGIN_RESULTS);
-    remove_if_unused(&[results, Path::new("/var/lib/cni")]);
+    remove_if_unused(&[folder, Path::new("/var/lib/cni")]);
+}
+
+fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// Removes empty folders that all of the machine share, unless another containerd may be about to put something there.

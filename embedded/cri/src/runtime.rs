@@ -168,8 +168,8 @@ impl Runtime {
     /// Stops what runs in a sandbox and gives its network back. Can be repeated.
     pub async fn stop_pod_sandbox(&self, id: &str) -> Answer<()> {
         let question = v1::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
-        let _: v1::StopPodSandboxResponse = self.send(&Call::runtime("StopPodSandbox", id), question).await?;
-        Ok(())
+        let call = Call::runtime("StopPodSandbox", id);
+        gone_is_done(self.send(&call, question).await.map(|_: v1::StopPodSandboxResponse| ()))
     }
 
     /// Removes a sandbox and its containers. Can be repeated.
@@ -239,8 +239,7 @@ impl Runtime {
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Answer<()> {
         let call = Call::runtime("StopContainer", id).limit(Some(LIMIT.saturating_add(grace)));
         let question = v1::StopContainerRequest { container_id: id.to_owned(), timeout: whole_seconds(grace) };
-        let _: v1::StopContainerResponse = self.send(&call, question).await?;
-        Ok(())
+        gone_is_done(self.send(&call, question).await.map(|_: v1::StopContainerResponse| ()))
     }
 
     /// Removes a container, running or not. Can be repeated.
@@ -383,6 +382,11 @@ impl Runtime {
     pub async fn image_fs_info(&self) -> Answer<v1::ImageFsInfoResponse> {
         self.send(&Call::image("ImageFsInfo", ""), v1::ImageFsInfoRequest::default()).await
     }
+}
+
+/// containerd 1.6 refuses to stop what it does not know any more, where the protocol wants a success.
+fn gone_is_done(answer: Answer<()>) -> Answer<()> {
+    answer.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
 }
 
 fn named(image: &str) -> v1::ImageSpec {

@@ -117,7 +117,7 @@ impl Site {
         self.run().join("state")
     }
 
-    /// The CNI network's name. Results of its plugins are kept by it, in a place that all of the machine share.
+    /// The CNI network's name.
     pub(crate) fn network(&self) -> String {
         format!("c5c3-{}-{}", self.instance, self.node)
     }

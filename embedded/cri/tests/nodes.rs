@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use c5c3_cri::testing::Machine;
 use c5c3_cri::{Containerd, end_node, images, v1};
-use support::{container, eventually, get, run, sandbox, traces, web, words};
+use support::{container, eventually, get, plugin_results, run, sandbox, traces, web, words};
 
 #[tokio::test]
 async fn a_container_runs_is_looked_into_and_ends_with_its_code() {
@@ -72,7 +72,11 @@ async fn what_cannot_be_done_is_refused_with_a_reason() {
     assert!(names.contains(&images::PAUSE.to_owned()) && names.contains(&images::BUSYBOX.to_owned()), "{names:?}");
     assert_eq!(runtime.image_fs_info().await.unwrap().image_filesystems.len(), 1);
     assert!(runtime.pod_sandbox_status("0123").await.unwrap_err().is_not_found());
-    assert!(runtime.stop_pod_sandbox("0123").await.is_ok(), "what is not there is stopped");
+    // What is not there is stopped, and removed.
+    runtime.stop_container("0123", Duration::ZERO).await.unwrap();
+    runtime.remove_container("0123").await.unwrap();
+    runtime.stop_pod_sandbox("0123").await.unwrap();
+    runtime.remove_pod_sandbox("0123").await.unwrap();
 }
 
 #[tokio::test]
@@ -125,7 +129,7 @@ async fn nodes_reach_each_other_until_one_is_cut_off_and_again_when_it_is_healed
     assert_eq!(get(format!("{}:8080", server.address).parse().unwrap()), "lion", "from the machine");
     assert_eq!(get(SocketAddr::from((addresses.node(0), 9090))), "lion", "by the node's port");
     let ask = || async {
-        let command = words(&format!("wget -q -T 1 -O - http://{}:8080/", server.address));
+        let command = words(&format!("timeout 2 wget -q -O - http://{}:8080/", server.address));
         there.exec_sync(&client.container, command, None).await.unwrap().exit_code == 0
     };
     eventually("a pod reaches one on another node", async || ask().await.then_some(())).await;
@@ -150,9 +154,11 @@ async fn clusters_live_side_by_side_and_each_leaves_nothing() {
     for kind in kinds {
         assert!(seen.iter().any(|trace| trace.starts_with(kind)), "{kind}: {seen:#?}");
     }
+    assert_eq!(plugin_results(&ours.sandbox).len(), 2, "of the network and of the loopback");
     drop(first);
     left.clean();
     eventually("nothing is left", async || traces(&left).is_empty().then_some(())).await;
+    assert_eq!(plugin_results(&ours.sandbox), Vec::<String>::new());
     assert_eq!(get(format!("{}:8080", theirs.address).parse().unwrap()), "right");
 
     // The other one loses its containerd and a shim first, as in a crash.

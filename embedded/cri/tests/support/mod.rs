@@ -105,6 +105,11 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: 
     }
 }
 
+/// What CNI keeps of a sandbox, in a folder of the whole machine.
+pub fn plugin_results(sandbox: &str) -> Vec<String> {
+    entries("/var/lib/cni/results").into_iter().filter(|file| file.contains(sandbox)).collect()
+}
+
 /// Whatever the machine has of an instance: processes, mounts, links, rules, cgroups, files.
 pub fn traces(machine: &Machine) -> Vec<String> {
     let instance = machine.instance.to_string();
@@ -137,8 +142,6 @@ pub fn traces(machine: &Machine) -> Vec<String> {
     for file in [machine.instance.run().as_path(), Path::new(&forwarding)] {
         found.extend(file.exists().then(|| format!("file {}", file.display())));
     }
-    let results = entries("/var/lib/cni/results").into_iter();
-    found.extend(results.filter(|file| file.contains(&format!("c5c3-{instance}-"))).map(|file| format!("file {file}")));
     found
 }
 
