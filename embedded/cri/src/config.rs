@@ -131,20 +131,17 @@ disabled_plugins = [
     )
 }
 
-/// The pod network: a bridge in the node's namespace, addresses from the node's range, host ports. Each pod has its
-/// loopback from containerd. What leaves the node is masqueraded by the machine, not here, so that nodes and policies
-/// see the addresses of pods.
+/// The pod network: a link of its own for each pod, which the node routes; addresses from the node's range; host ports.
+/// Each pod has its loopback from containerd. What leaves the cluster is masqueraded by the machine, not here, so that
+/// nodes and policies see the addresses of pods.
 fn network(settings: &Settings) -> String {
     let conflist = json!({
         "cniVersion": "0.4.0",
         "name": settings.site.network(),
         "plugins": [
             {
-                "type": "bridge",
-                "bridge": "cni0",
-                "isGateway": true,
+                "type": "ptp",
                 "ipMasq": false,
-                "hairpinMode": true,
                 "ipam": {
                     "type": "host-local",
                     "dataDir": settings.site.data().join("addresses"),

@@ -8,7 +8,7 @@ pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/
 
 /// The CNI plugins of Debian, then those of everybody else.
 const PLUGIN_FOLDERS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
-const PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
+const PLUGINS: [&str; 4] = ["host-local", "loopback", "portmap", "ptp"];
 
 /// What is run, each as an absolute path.
 #[derive(Clone, Debug)]
