@@ -136,7 +136,8 @@ impl Runtime {
         }
         let mut client = Grpc::new(self.channel.clone()).max_decoding_message_size(LARGEST_ANSWER);
         client.ready().await.map_err(|error| failed(&Status::from_error(error.into())))?;
-        let answer = client.unary(request, path, ProstCodec::default()).await;
+        // Boxed, because it holds the message several times over, and would grow every future that calls.
+        let answer = Box::pin(client.unary(request, path, ProstCodec::default())).await;
         answer.map(tonic::Response::into_inner).map_err(|status| failed(&status))
     }
 }

@@ -31,8 +31,8 @@ impl Instance {
 
     /// The instance that belongs to a data folder: always the same for the same path.
     pub fn of(data: &Path) -> Self {
-        let digest = Sha256::digest(data.as_os_str().as_encoded_bytes());
-        Self(digest.iter().take(3).map(|byte| format!("{byte:02x}")).collect())
+        let [a, b, c, ..] = Sha256::digest(data.as_os_str().as_encoded_bytes()).0;
+        Self(format!("{a:02x}{b:02x}{c:02x}"))
     }
 
     /// Where sockets, namespaces and the state of running containers lie: a short path, and gone after a reboot.

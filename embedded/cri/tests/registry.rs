@@ -36,7 +36,7 @@ impl Shelf {
             entry.read_to_end(&mut content).unwrap();
             if path == "index.json" {
                 let index: serde_json::Value = serde_json::from_slice(&content).unwrap();
-                manifest = index["manifests"][0]["digest"].as_str().unwrap().to_owned();
+                manifest.push_str(index["manifests"][0]["digest"].as_str().unwrap());
             } else if let Some(digest) = path.strip_prefix("blobs/sha256/") {
                 blobs.insert(format!("sha256:{digest}"), content);
             }

@@ -115,7 +115,7 @@ struct Blobs(BTreeMap<String, Vec<u8>>);
 impl Blobs {
     /// Adds a content; the descriptor that others refer to it by.
     fn add(&mut self, media_type: &str, content: Vec<u8>) -> Value {
-        let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = Sha256::digest(&content).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
         let descriptor =
             json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": content.len() });
         self.0.insert(digest, content);
