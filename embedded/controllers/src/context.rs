@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use c5c3_events::Events;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
@@ -22,6 +23,7 @@ pub(crate) struct Context {
     pub(crate) pods: Watched<Pod>,
     pub(crate) nodes: Watched<Node>,
     pub(crate) jobs: Watched<Job>,
+    pub(crate) replica_sets: Watched<ReplicaSet>,
 }
 
 impl Context {
@@ -35,6 +37,7 @@ impl Context {
             pods: Watched::default(),
             nodes: Watched::default(),
             jobs: Watched::default(),
+            replica_sets: Watched::default(),
         }
     }
 

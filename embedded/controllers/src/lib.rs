@@ -12,16 +12,24 @@
 //! one already. The caches here only say whom a change concerns.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// What the controllers share is here before they are.
+// What the controllers share is here before they all are.
 #![allow(dead_code)]
 
+mod claims;
 mod context;
 mod cronjobs;
+mod daemon_sets;
+mod deployments;
 mod error;
+mod hash;
+mod history;
 mod jobs;
 mod owners;
 mod pods;
 mod queue;
+mod replicas;
+mod shares;
+mod stateful_sets;
 mod supervise;
 #[cfg(test)]
 mod testing;
@@ -56,5 +64,11 @@ fn tasks() -> Vec<Task> {
         Task::new("jobs", |context| async move { context.jobs.follow(&context).await }),
         Task::new("job-controller", jobs::run),
         Task::new("cronjob-controller", cronjobs::run),
+        Task::new("replica sets", |context| async move { context.replica_sets.follow(&context).await }),
+        Task::new("daemonset-controller", daemon_sets::run),
+        Task::new("deployment-controller", deployments::run),
+        Task::new("replicaset-controller", replicas::replica_sets),
+        Task::new("replication-controller", replicas::replication_controllers),
+        Task::new("statefulset-controller", stateful_sets::run),
     ]
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use kube::core::{ObjectMeta, Selector};
+use kube::core::ObjectMeta;
 use kube::{Client, ResourceExt};
 
 use crate::context::Context;
@@ -75,12 +76,6 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
     until_available(pod, min_ready_seconds, now).is_some_and(|left| left.is_zero())
 }
 
-/// The pods of a namespace that a selector selects, as they are now.
-pub(crate) async fn list(client: &Client, namespace: &str, selector: &Selector) -> Result<Vec<Pod>, kube::Error> {
-    let params = kube::api::ListParams::default().labels_from(selector);
-    Ok(Api::<Pod>::namespaced(client.clone(), namespace).list(&params).await?.items)
-}
-
 /// Creates a pod for its owner, and tells about it. None: its namespace is going, and there is nothing to be told.
 pub(crate) async fn create<O: Kind>(context: &Context, owner: &O, pod: &Pod) -> Result<Option<Pod>, kube::Error> {
     let api = Api::<Pod>::namespaced(context.client.clone(), &owner.namespace().unwrap_or_default());
@@ -126,10 +121,61 @@ pub(crate) async fn remove(client: &Client, pod: &Pod) -> Result<bool, kube::Err
     }
 }
 
+/// Does something so many times, one at first, then twice as many at once each time that all went well: what cannot
+/// work fails once and not a hundred times.
+pub(crate) async fn slowly<T, F>(count: usize, mut once: impl FnMut(usize) -> F) -> Result<(), kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let (mut done, mut batch) = (0, 1);
+    while done < count {
+        let until = count.min(done + batch);
+        let results = join_all((done..until).map(&mut once)).await;
+        results.into_iter().collect::<Result<Vec<T>, _>>()?;
+        (done, batch) = (until, batch * 2);
+    }
+    Ok(())
+}
+
 /// What the API said, as upstream's events have it.
 pub(crate) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_available_once_it_has_been_ready_for_long_enough() {
+        let pod: Pod = serde_json::from_value(json!({"status": {"conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
+        .unwrap();
+        let after = |seconds| {
+            Timestamp::from_second("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap().as_second() + seconds)
+        };
+        assert_eq!(until_available(&pod, 0, after(0).unwrap()), Some(Duration::ZERO));
+        assert_eq!(until_available(&pod, 10, after(4).unwrap()), Some(Duration::from_secs(6)));
+        assert!(is_available(&pod, 10, after(10).unwrap()));
+        assert_eq!(until_available(&Pod::default(), 0, after(0).unwrap()), None, "it is not ready");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_work_is_not_tried_a_hundred_times() {
+        let tried = Cell::new(0);
+        let fail = |_| {
+            tried.set(tried.get() + 1);
+            let status = serde_json::from_value(json!({"code": 403, "message": "exceeded quota"})).unwrap();
+            std::future::ready(if tried.get() > 2 { Err::<(), _>(kube::Error::Api(status)) } else { Ok(()) })
+        };
+        assert!(slowly(100, fail).await.is_err());
+        assert_eq!(tried.get(), 3, "one, then two at once");
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use futures::{Stream, StreamExt, stream};
+use k8s_openapi::NamespaceResourceScope;
 use kube::api::Api;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -151,13 +152,18 @@ where
     }
 }
 
+/// A kind whose objects live in namespaces.
+pub(crate) trait Namespaced: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope> {
+    /// The objects beside this one.
+    fn api(&self, client: &Client) -> Api<Self> {
+        Api::namespaced(client.clone(), self.meta().namespace.as_deref().unwrap_or_default())
+    }
+}
+
+impl<K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>> Namespaced for K {}
+
 /// Reads an object as it is now: what a controller was called with may be old.
-pub(crate) async fn live<K>(client: &Client, object: &K) -> Result<Option<K>, kube::Error>
-where
-    K: Kind + Resource<Scope = k8s_openapi::NamespaceResourceScope>,
-{
-    let meta = object.meta();
-    let api = Api::<K>::namespaced(client.clone(), meta.namespace.as_deref().unwrap_or_default());
-    let found = api.get_opt(meta.name.as_deref().unwrap_or_default()).await?;
-    Ok(found.filter(|found| found.meta().uid == meta.uid))
+pub(crate) async fn live<K: Namespaced>(client: &Client, object: &K) -> Result<Option<K>, kube::Error> {
+    let found = object.api(client).get_opt(object.meta().name.as_deref().unwrap_or_default()).await?;
+    Ok(found.filter(|found| found.meta().uid == object.meta().uid))
 }

@@ -3,6 +3,10 @@
 // What the tests share is here before they are.
 #![allow(dead_code)]
 
+mod daemon_sets;
+mod deployments;
 mod fixtures;
 mod jobs;
+mod replica_sets;
 mod start;
+mod stateful_sets;
