@@ -282,3 +282,25 @@ fn tail(log: &Path) -> String {
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_large_log_is_moved_under_the_one_who_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("containerd.log");
+        let mut writer = OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        writer.write_all(b"small\n").unwrap();
+        rotate(&log);
+        assert_eq!(tail(&log), "small");
+        writer.set_len(LOG_LIMIT + 1).unwrap();
+        rotate(&log);
+        writer.write_all(b"fresh\n").unwrap();
+        assert_eq!(fs::read(&log).unwrap(), b"fresh\n");
+        assert_eq!(fs::metadata(log.with_extension("log.1")).unwrap().len(), LOG_LIMIT + 1);
+    }
+}

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use c5c3_cri::testing::Machine;
 use c5c3_cri::{Containerd, end_node, images, v1};
+use tokio_util::sync::CancellationToken;
+
 use support::{container, eventually, get, plugin_results, run, sandbox, traces, web, words};
 
 #[tokio::test]
@@ -28,6 +30,10 @@ async fn a_container_runs_is_looked_into_and_ends_with_its_code() {
     let late = runtime.exec_sync(&pod.container, words("sleep 600"), Some(Duration::from_secs(1))).await.unwrap_err();
     assert!(late.is_timeout(), "{late:?}");
     eventually("the log", async || fs::read_to_string(&pod.log).ok()?.contains("stdout F hello\n").then_some(())).await;
+    let stream =
+        v1::ExecRequest { container_id: pod.container.clone(), cmd: words("true"), stdout: true, ..Default::default() };
+    let served = runtime.exec(stream).await.unwrap();
+    assert!(served.starts_with(&format!("http://{}:", machine.network.addresses.node(0))), "{served}");
     fs::rename(&pod.log, format!("{}.1", pod.log)).unwrap();
     runtime.reopen_container_log(&pod.container).await.unwrap();
     assert!(Path::new(&pod.log).exists());
@@ -108,6 +114,26 @@ async fn containers_outlive_a_containerd_that_is_killed_and_the_next_one_finds_t
     let other = Containerd::start(changed).await.unwrap();
     assert!(!other.was_found());
     assert_eq!(eventually("an answer", async || runtime.list_containers(None).await.ok()).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_keeper_brings_containerd_back_and_leaves_it_running() {
+    let machine = Machine::new(1);
+    let containerd = Containerd::start(machine.settings(0)).await.unwrap();
+    let (first, runtime, stop) = (containerd.pid(), containerd.runtime(), CancellationToken::new());
+    let keeper = tokio::spawn(containerd.keep(stop.clone()));
+    Command::new("kill").args(["-9", &first.to_string()]).status().unwrap();
+    let found = eventually("another containerd", async || {
+        let gone = !Path::new(&format!("/proc/{first}")).exists();
+        if gone { runtime.version().await.ok() } else { None }
+    });
+    found.await;
+    stop.cancel();
+    keeper.await.unwrap();
+    let left = Containerd::start(machine.settings(0)).await.unwrap();
+    assert!(left.was_found() && left.pid() != first);
+    left.stop().await.unwrap();
+    assert!(runtime.version().await.unwrap_err().is_unreachable());
 }
 
 #[tokio::test]
