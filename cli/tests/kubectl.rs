@@ -1,5 +1,6 @@
 //! Sessions with an unmodified kubectl against `c5c3 apiserver`: what a user types, and what is printed.
 
+mod rollouts;
 mod server;
 mod terminal;
 

@@ -1,5 +1,6 @@
 //! A terminal with kubectl and a server of its own.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::server::Apiserver;
@@ -80,6 +81,11 @@ impl Terminal {
         terminal
     }
 
+    /// Where the server's address and the administrator's certificate are.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
     /// Writes a file for the commands to read.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder.path().join(name), text).unwrap();
@@ -91,7 +97,7 @@ impl Terminal {
             .args(["-c", &format!("{{ {line}\n}} 2>&1")])
             .current_dir(self.folder.path())
             .env("HOME", self.folder.path())
-            .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
+            .env("KUBECONFIG", self.kubeconfig())
             .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
             .output()
             .unwrap();

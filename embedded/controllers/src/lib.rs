@@ -50,6 +50,13 @@ pub struct Options {
     pub volumes: PathBuf,
 }
 
+impl Options {
+    /// The usual ones, with volumes in this folder.
+    pub fn new(volumes: impl Into<PathBuf>) -> Self {
+        Self { volumes: volumes.into() }
+    }
+}
+
 /// Runs every controller until `stop`. One that panics or ends is started again; the others go on.
 pub async fn run(client: Client, options: Options, stop: CancellationToken) {
     let context = Context::new(client, options, stop);

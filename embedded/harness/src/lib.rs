@@ -5,6 +5,8 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod pretended;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 

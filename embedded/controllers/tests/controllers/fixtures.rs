@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use c5c3_controllers::Options;
-use c5c3_harness::TestCluster;
+use c5c3_harness::{TestCluster, pretended};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Binding, Event, Node, Pod};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{Condition, await_condition};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource, ResourceExt};
@@ -18,14 +18,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub use c5c3_harness::pretended::UNREADY;
+
 /// What a test returns.
 pub type Tested = Result<(), Box<dyn std::error::Error>>;
 
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-
-/// What an image's name holds if its pods are to run without ever being ready.
-pub const UNREADY: &str = "unready";
 
 /// An object from its JSON.
 pub fn of<T: DeserializeOwned>(value: Value) -> T {
@@ -55,7 +54,7 @@ impl Stage {
         let options = Options { volumes: volumes.clone() };
         tokio::spawn(c5c3_controllers::run(client.clone(), options, stop.clone()));
         let (pretending, until) = (client.clone(), stop.clone());
-        tokio::spawn(async move { until.run_until_cancelled(Box::pin(pretend(pretending))).await });
+        tokio::spawn(async move { until.run_until_cancelled(Box::pin(pretended::node(pretending))).await });
         Self { cluster, client, volumes, _stop: stop.drop_guard() }
     }
 
@@ -137,51 +136,4 @@ pub fn is_ready(pod: &Pod) -> bool {
 pub fn image(pod: &Pod) -> &str {
     let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
     containers.first().and_then(|container| container.image.as_deref()).unwrap_or_default()
-}
-
-/// Runs every pod on paper: gives it a node, says that it is ready, takes it away when it is to end.
-async fn pretend(client: Client) {
-    let mut changes = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff().boxed();
-    while let Some(event) = changes.next().await {
-        if let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event {
-            // A pod that has changed since comes again.
-            let _ = play(&client, &pod).await;
-        }
-    }
-}
-
-async fn play(client: &Client, pod: &Pod) -> Result<(), kube::Error> {
-    let api = Api::<Pod>::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
-    let name = pod.name_any();
-    if pod.metadata.deletion_timestamp.is_some() {
-        return api.delete(&name, &DeleteParams::default().grace_period(0)).await.map(drop);
-    }
-    let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) else {
-        let Some(node) = place(client, pod).await? else { return Ok(()) };
-        let binding: Binding = of(json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}));
-        let bound: Result<kube::core::Status, _> =
-            api.create_subresource("binding", &name, &PostParams::default(), &binding).await;
-        return bound.map(drop);
-    };
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    if phase.is_some_and(|phase| phase != "Pending") {
-        return Ok(());
-    }
-    let ready = if image(pod).contains(UNREADY) { "False" } else { "True" };
-    let now = Timestamp::now().to_string();
-    let status = json!({"status": {
-        "phase": "Running", "startTime": now, "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "hostIP": node,
-        "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
-    }});
-    api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await.map(drop)
-}
-
-/// The node for a pod: the one that it asks for by name, or the first.
-async fn place(client: &Client, pod: &Pod) -> Result<Option<String>, kube::Error> {
-    let text = serde_json::to_value(&pod.spec).unwrap_or_default();
-    let terms = &text["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let wanted = terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().map(str::to_owned);
-    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?;
-    let mut names = nodes.into_iter().map(|node| node.name_any());
-    Ok(names.find(|name| wanted.as_ref().is_none_or(|wanted| wanted == name)))
 }
