@@ -77,6 +77,13 @@ impl Call<'_> {
         self.target.namespace.as_deref().filter(|_| self.served.resource.namespaced)
     }
 
+    /// Whether what is read and written here is an object of the resource's own kind, and not its scale or a binding.
+    pub fn is_about_own_kind(&self) -> bool {
+        let resource = &self.served.resource;
+        let below = self.target.subresource.as_deref().and_then(|below| resource.subresource(below));
+        below.is_none_or(|below| (&below.group, &below.kind) == (&resource.group, &resource.kind))
+    }
+
     /// The key of an object of this name.
     pub fn key(&self, name: &str) -> String {
         self.served.key(self.namespace(), name)

@@ -5,17 +5,29 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::admission;
 use crate::call::Call;
 use crate::server::{StoreLookup, refused};
 use crate::status::ApiError;
 use crate::verbs::Done;
 
 /// The answer to a review; none for an object that is stored.
-pub(crate) fn review(call: &Call<'_>, object: &Value) -> Result<Option<Done>, ApiError> {
+pub(crate) async fn review(call: &Call<'_>, object: &Value) -> Result<Option<Done>, ApiError> {
+    let resource = &call.served.resource;
+    let is_review = resource.custom().is_none()
+        && ["authentication.k8s.io", "authorization.k8s.io"].contains(&resource.group.as_str());
+    if !is_review {
+        return Ok(None);
+    }
+    let object = admission::mutate(call, "CREATE", object.clone(), None).await?;
+    admission::admit(call, "CREATE", &object, None).await?;
+    answer(call, &object)
+}
+
+fn answer(call: &Call<'_>, object: &Value) -> Result<Option<Done>, ApiError> {
     let server = call.server;
     let with_policy = |decide: &dyn Fn(&c5c3_auth::rbac::Policy) -> Result<Value, Refusal>| server.with_policy(decide);
     let answered = match call.served.resource.kind.as_str() {
-        _ if call.served.resource.custom().is_some() => return Ok(None),
         "TokenReview" => review::token_review(object, server.authenticator(), &StoreLookup(server), Timestamp::now()),
         "SelfSubjectReview" => Ok(review::self_subject_review(object, &call.user)),
         "SubjectAccessReview" => with_policy(&|policy| review::subject_access_review(object, policy)),
@@ -36,8 +48,9 @@ pub(crate) fn review(call: &Call<'_>, object: &Value) -> Result<Option<Done>, Ap
 }
 
 /// A token for a service account.
-pub(crate) fn token(call: &Call<'_>) -> Result<Done, ApiError> {
-    let request = call.object()?;
+pub(crate) async fn token(call: &Call<'_>) -> Result<Done, ApiError> {
+    let request = admission::mutate(call, "CREATE", call.object()?, None).await?;
+    admission::admit(call, "CREATE", &request, None).await?;
     let namespace = call.target.namespace.as_deref().unwrap_or_default();
     let tokens = call.server.authenticator().service_accounts();
     let object = tokens

@@ -304,6 +304,11 @@ impl Server {
         self.may(user, &attributes)
     }
 
+    /// Whether who updates what is not there may create it.
+    pub(crate) fn may_create_by_update(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        self.authorize(&call.user, "create", &call.target, &call.query)
+    }
+
     fn may(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Result<(), ApiError> {
         let decision = self.with_policy(|policy| policy.authorize(user, attributes));
         if decision.allowed { Ok(()) } else { Err(refused(&attributes.forbidden(user, &decision.reason))) }

@@ -1,5 +1,7 @@
 //! Answers that are not objects: Kubernetes' `Status`, with the reasons and the words that clients know.
 
+use std::borrow::Cow;
+
 use c5c3_kinds::Resource;
 use c5c3_schema::{Problem, ProblemKind, Problems};
 use http::StatusCode;
@@ -11,7 +13,7 @@ pub struct ApiError {
     /// The HTTP status.
     pub code: StatusCode,
     /// The reason in one word, such as `NotFound`.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// The reason in words.
     pub message: String,
     /// What it is about.
@@ -24,8 +26,15 @@ pub struct ApiError {
 
 impl ApiError {
     /// An error without details.
-    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Value::Null, retry_after: None, go_on: None }
+    pub fn new(code: StatusCode, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            details: Value::Null,
+            retry_after: None,
+            go_on: None,
+        }
     }
 
     /// The request makes no sense.
@@ -120,7 +129,7 @@ impl ApiError {
             .collect();
         Self {
             code: StatusCode::UNPROCESSABLE_ENTITY,
-            reason: "Invalid",
+            reason: "Invalid".into(),
             message: format!("{kind} \"{name}\" is invalid: {text}"),
             details: json!({"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}),
             retry_after: None,
@@ -134,15 +143,18 @@ impl ApiError {
             details["group"] = resource.group.as_str().into();
         }
         let message = format!("{} \"{name}\" {what}", resource.qualified_plural());
-        Self { code, reason, message, details, retry_after: None, go_on: None }
+        Self { code, reason: reason.into(), message, details, retry_after: None, go_on: None }
     }
 
     /// The `Status` object.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
+            "message": self.message, "code": self.code.as_u16(),
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.as_ref().into();
+        }
         if let Some(token) = &self.go_on {
             status["metadata"]["continue"] = token.as_str().into();
         }
@@ -157,10 +169,16 @@ impl ApiError {
 }
 
 /// The `Status` of a deletion that is done.
-pub fn deleted(resource: &Resource, name: &str, uid: &str) -> Value {
-    let mut details = json!({"name": name, "kind": resource.plural, "uid": uid});
+pub fn deleted(resource: &Resource, object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let mut details = json!({"name": metadata["name"], "kind": resource.plural, "uid": metadata["uid"]});
     if !resource.group.is_empty() {
         details["group"] = resource.group.as_str().into();
     }
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// The `Status` of something that was asked for by creating it, and is done.
+pub fn done() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }

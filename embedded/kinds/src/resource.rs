@@ -112,6 +112,11 @@ impl Resource {
         }
     }
 
+    /// Whether it is the built-in kind of that group and name.
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        self.custom().is_none() && self.group == group && self.kind == kind
+    }
+
     /// `pods`, `deployments.apps`: how errors and RBAC name it.
     pub fn qualified_plural(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }

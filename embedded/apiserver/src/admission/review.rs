@@ -47,7 +47,8 @@ impl<'a> Request<'a> {
         object: &Value,
         old: Option<&'a Value>,
     ) -> Result<Self, ApiError> {
-        let name = meta(if object.is_null() { old.unwrap_or(object) } else { object }, "name").to_owned();
+        let own = meta(if object.is_null() { old.unwrap_or(object) } else { object }, "name");
+        let name = call.target.name.as_deref().unwrap_or(own).to_owned();
         let namespace = call.namespace().unwrap_or_default().to_owned();
         let mut request = Self { call, operation, old, name, namespace, dry_run: call.is_dry_run()? };
         if request.is_for_namespace() {
@@ -78,7 +79,7 @@ impl<'a> Request<'a> {
     /// What is shown, in the version of that resource.
     pub(super) fn in_version(&self, resource: &Resource, shown: &Value) -> Value {
         let mut shown = shown.clone();
-        if self.subresource() != "scale" && shown.is_object() {
+        if self.call.is_about_own_kind() && shown.is_object() {
             c5c3_kinds::convert(resource, &resource.api_version(), &mut shown);
         }
         shown
@@ -109,10 +110,10 @@ impl<'a> Request<'a> {
     }
 
     fn kind(&self, resource: &Resource) -> Value {
-        if self.subresource() == "scale" {
-            return json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+        match resource.subresource(self.subresource()).filter(|_| !self.call.is_about_own_kind()) {
+            Some(below) => json!({"group": below.group, "version": below.version, "kind": below.kind}),
+            None => json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
         }
-        json!({"group": resource.group, "version": resource.version, "kind": resource.kind})
     }
 
     /// The options of the request. A patch is an update, or the creation of what it is applied to.

@@ -9,7 +9,7 @@ use crate::object::{finalizers, is_going, meta, meta_mut, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
-use crate::verbs::{DeleteOptions, delete_object};
+use crate::verbs::{DeleteOptions, Deleted, delete_object};
 
 /// Held by a definition whose objects must go first.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -25,18 +25,24 @@ fn holds(definition: &Value, condition: &str) -> bool {
 }
 
 /// Brings a definition's status up to date, or cleans up after it.
-pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
-    if change.gone {
+pub(super) async fn reconcile(server: &Arc<Server>, key: &str) -> Result<(), ApiError> {
+    let Some(served) = kind(server) else { return Ok(()) };
+    let Some(entry) = server.store().get(key) else {
         server.reload_registry();
-        return accept_waiting(server, &change.served).await;
+        return accept_waiting(server, &served).await;
+    };
+    let definition = of_entry(&served.resource, &entry)?;
+    if is_going(&definition) {
+        return clean_up(server, &served, key, &definition).await;
     }
-    if is_going(&change.object) {
-        return clean_up(server, change).await;
-    }
-    let conflict = conflict(server, &change.object);
-    edit(server, SERVER, &change.served, &change.key, |definition| accept(definition, conflict.as_deref())).await?;
+    let conflict = conflict(server, &definition);
+    edit(server, SERVER, &served, key, |definition| accept(definition, conflict.as_deref())).await?;
     server.reload_registry();
     Ok(())
+}
+
+fn kind(server: &Server) -> Option<Arc<Served>> {
+    server.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 }
 
 /// Looks again at the definitions whose names were taken: they may be free now.
@@ -118,17 +124,22 @@ fn conflict(server: &Server, definition: &Value) -> Option<String> {
 }
 
 /// Deletes a definition's objects, and lets it go when none is left.
-async fn clean_up(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
+async fn clean_up(
+    server: &Arc<Server>,
+    definitions: &Arc<Served>,
+    key: &str,
+    definition: &Value,
+) -> Result<(), ApiError> {
     let mut left = 0;
-    for resource in c5c3_kinds::custom(&change.object) {
+    for resource in c5c3_kinds::custom(definition) {
         let Some(served) = server.registry().find(&resource.group, &resource.version, &resource.plural) else {
             continue;
         };
         for entry in server.store().list(&served.prefix(None)).iter() {
             left += 1;
             match delete_object(server, &served, &entry.key, &DeleteOptions::default()).await {
-                Ok(answer) if answer["kind"] == "Status" => left -= 1,
-                Ok(_) => {}
+                Ok(Deleted::Gone(_)) => left -= 1,
+                Ok(Deleted::Going(_)) => {}
                 Err(error) if error.reason == "NotFound" => left -= 1,
                 Err(error) => return Err(error),
             }
@@ -136,26 +147,17 @@ async fn clean_up(server: &Arc<Server>, change: &Change) -> Result<(), ApiError>
         break; // All versions show the same objects.
     }
     if left == 0 {
-        edit(server, SERVER, &change.served, &change.key, |definition| drop_finalizer(definition, CLEANUP)).await?;
+        edit(server, SERVER, definitions, key, |definition| drop_finalizer(definition, CLEANUP)).await?;
         server.reload_registry();
     }
     Ok(())
 }
 
-/// When an object of a kind that is going has gone, its definition may go, too.
-pub(super) async fn instance_changed(server: &Arc<Server>, change: &Change) {
-    let Some(custom) = change.served.resource.custom().filter(|_| change.gone) else { return };
-    let Some(served) = server.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
-        return;
-    };
+/// The definition that waits for its objects to go, if the change is that one has gone.
+pub(super) fn waiting(server: &Server, change: &Change) -> Option<String> {
+    let custom = change.served.resource.custom().filter(|_| change.gone)?;
+    let served = kind(server)?;
     let key = served.key(None, &custom.definition);
-    let Some(object) = server.store().get(&key).and_then(|entry| of_entry(&served.resource, &entry).ok()) else {
-        return;
-    };
-    if is_going(&object) {
-        let definition = Change { served, key, object, gone: false };
-        if let Err(error) = clean_up(server, &definition).await {
-            tracing::warn!(error = error.message, "a definition cannot be cleaned up");
-        }
-    }
+    let definition = of_entry(&served.resource, &server.store().get(&key)?).ok()?;
+    is_going(&definition).then_some(key)
 }

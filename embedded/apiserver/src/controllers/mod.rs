@@ -1,16 +1,22 @@
-//! The controllers that an API needs to be usable, fed by one watch over the whole store.
+//! The controllers that an API needs to be usable. One watch over the whole store tells each what to look at; each works
+//! by itself, so that none waits for another whose webhooks are slow.
 
 mod bootstrap;
 mod collector;
 mod definitions;
+mod graph;
 mod myself;
 mod namespaces;
+mod queue;
 mod roles;
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use c5c3_fields::{Scope, Writer};
-use c5c3_store::{Event, Expect, WriteError};
+use c5c3_store::{Expect, WriteError};
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -24,76 +30,134 @@ pub(crate) use bootstrap::bootstrap;
 pub(crate) use definitions::is_established as names_accepted;
 pub(crate) use myself::publish;
 
-use collector::Collector;
+use graph::Graph;
+use queue::Queue;
 
 /// As whom the server writes what is part of it.
 const SERVER: &str = "kube-apiserver";
 /// As whom it writes what on a real cluster is the work of controllers beside it.
 const CONTROLLERS: &str = "kube-controller-manager";
 
+/// What is to be done by whom, and what they know.
+#[derive(Default)]
+struct Work {
+    definitions: Queue<String>,
+    roles: Queue<()>,
+    namespaces: Queue<String>,
+    garbage: Queue<String>,
+    graph: Graph,
+}
+
 /// Starts the controllers; they work until the server is stopped.
 pub(crate) fn start(server: &Arc<Server>) {
-    let server = server.clone();
-    tokio::spawn(async move {
-        let stop = server.stopped();
+    let work = Arc::new(Work::default());
+    let (s, w) = (server.clone(), work.clone());
+    let follower = async move {
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = follow(&server) => {}
-            }
+            follow(&s, &w).await;
         }
-    });
+    };
+    tokio::spawn(server.stopped().run_until_cancelled_owned(follower));
+    let begin = Worker { server: server.clone(), work };
+    begin.spawn(
+        "definitions",
+        |work| &work.definitions,
+        |server, _, key| Box::pin(async move { definitions::reconcile(&server, &key).await }),
+    );
+    begin.spawn("roles", |work| &work.roles, |server, _, ()| Box::pin(async move { roles::reconcile(&server).await }));
+    begin.spawn(
+        "namespaces",
+        |work| &work.namespaces,
+        |server, _, name| Box::pin(async move { namespaces::reconcile(&server, &name).await }),
+    );
+    begin.spawn(
+        "garbage",
+        |work| &work.garbage,
+        |server, work, uid| Box::pin(async move { collector::reconcile(&server, &work.graph, &uid).await }),
+    );
+}
+
+/// What a worker needs to begin.
+struct Worker {
+    server: Arc<Server>,
+    work: Arc<Work>,
+}
+
+/// How a piece of work is done.
+type Job<T> = fn(Arc<Server>, Arc<Work>, T) -> BoxFuture<'static, Result<(), ApiError>>;
+
+impl Worker {
+    /// Does one piece of work of a queue after the other. What fails is tried again after a while.
+    fn spawn<T>(&self, who: &'static str, queue: fn(&Work) -> &Queue<T>, job: Job<T>)
+    where
+        T: Clone + Debug + Eq + Hash + Send + Sync + 'static,
+    {
+        let (server, work) = (self.server.clone(), self.work.clone());
+        let stop = server.stopped();
+        let working = async move {
+            loop {
+                let piece = queue(&work).next().await;
+                let done = job(server.clone(), work.clone(), piece.clone()).await;
+                if let Err(error) = &done {
+                    let error = &error.message;
+                    tracing::warn!(who, ?piece, error, "a controller failed, and tries again after a while");
+                }
+                queue(&work).done(piece, done.is_ok());
+            }
+        };
+        tokio::spawn(stop.run_until_cancelled_owned(working));
+    }
 }
 
 /// Follows every change from now on. Returns when the watch fell behind; the caller starts over.
-async fn follow(server: &Arc<Server>) {
+async fn follow(server: &Arc<Server>, work: &Work) {
     let snapshot = server.store().list("/");
-    let mut collector = Collector::default();
-    let mut changed: Vec<Change> = Vec::new();
-    for entry in snapshot.iter() {
-        if let Some(change) = Change::read(server, &entry.key, Some(&entry.value), None) {
-            collector.learn(&change);
-            changed.push(change);
-        }
-    }
     let Ok(mut watch) = server.store().watch("/", snapshot.revision) else { return };
-    // One look is for all roles, and there are many from the start.
-    let last_role = changed.iter().rposition(is_cluster_role);
-    for (index, change) in changed.iter().enumerate() {
-        if !is_cluster_role(change) || Some(index) == last_role {
-            react(server, &mut collector, change).await;
-        }
+    work.graph.clear();
+    // Who is an orphan is known when all are known.
+    let changed: Vec<Change> =
+        snapshot.iter().filter_map(|entry| Change::read(server, &entry.key, Some(&entry.value), None)).collect();
+    let concerned: Vec<String> = changed.iter().filter_map(|change| work.graph.learn(change)).collect();
+    for change in &changed {
+        work.ask_for(server, change);
+    }
+    for uid in concerned {
+        work.garbage.add(uid);
     }
     while let Some(Ok(event)) = watch.next().await {
-        if let Some(change) = Change::of(server, &event) {
-            collector.learn(&change);
-            react(server, &mut collector, &change).await;
+        let change = Change::read(server, &event.key, event.value.as_ref(), event.previous.as_ref());
+        let concerned = match &change {
+            Some(change) if !change.gone => work.graph.learn(change).into_iter().collect(),
+            // What is gone need not be of a kind that is still known.
+            _ => work.graph.forget(&event.key),
+        };
+        if let Some(change) = &change {
+            work.ask_for(server, change);
+        }
+        for uid in concerned {
+            work.garbage.add(uid);
         }
     }
 }
 
-fn is_cluster_role(change: &Change) -> bool {
-    let resource = &change.served.resource;
-    resource.group == "rbac.authorization.k8s.io" && resource.kind == "ClusterRole"
-}
-
-async fn react(server: &Arc<Server>, collector: &mut Collector, change: &Change) {
-    let kind = (change.served.resource.group.as_str(), change.served.resource.kind.as_str());
-    let done = match kind {
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => definitions::reconcile(server, change).await,
-        _ if is_cluster_role(change) => roles::reconcile(server, change).await,
-        ("", "Namespace") => namespaces::reconcile(server, change).await,
-        _ => namespaces::inhabitant(server, change).await,
-    };
-    if let Err(error) = done {
-        tracing::warn!(
-            key = change.key,
-            error = error.message,
-            "a controller failed; it tries again with the next change"
-        );
+impl Work {
+    /// Asks those for work whom a change is about.
+    fn ask_for(&self, server: &Server, change: &Change) {
+        let resource = &change.served.resource;
+        match (resource.group.as_str(), resource.kind.as_str()) {
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => self.definitions.add(change.key.clone()),
+            ("rbac.authorization.k8s.io", "ClusterRole") => self.roles.add(()),
+            ("", "Namespace") => self.namespaces.add(meta(&change.object, "name").to_owned()),
+            _ => {
+                if namespaces::is_missed(server, change) {
+                    self.namespaces.add(meta(&change.object, "namespace").to_owned());
+                }
+                if let Some(definition) = definitions::waiting(server, change) {
+                    self.definitions.add(definition);
+                }
+            }
+        }
     }
-    definitions::instance_changed(server, change).await;
-    collector.reconcile(server, change).await;
 }
 
 /// A change of one object.
@@ -107,10 +171,6 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    fn of(server: &Server, event: &Event) -> Option<Self> {
-        Self::read(server, &event.key, event.value.as_ref(), event.previous.as_ref())
-    }
-
     fn read(server: &Server, key: &str, value: Option<&bytes::Bytes>, previous: Option<&bytes::Bytes>) -> Option<Self> {
         let bytes = value.or(previous)?;
         let object: Value = serde_json::from_slice(bytes).ok()?;
@@ -223,15 +283,24 @@ pub(crate) fn set_condition(object: &mut Value, condition: &str, status: &str, r
     let list = conditions.as_array_mut().expect("made a list above");
     let now = timestamp(Timestamp::now());
     let found = list.iter_mut().find(|found| found["type"] == condition);
-    match found {
-        Some(found) => {
-            if found["status"] != status {
-                found["lastTransitionTime"] = now.into();
-            }
-            found["status"] = status.into();
-            found["reason"] = reason.into();
-            found["message"] = message.into();
+    if let Some(found) = found {
+        if found["status"] != status {
+            found["lastTransitionTime"] = now.into();
         }
-        None => list.push(json!({"type": condition, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})),
+        found["status"] = status.into();
+        say(found, reason, message);
+    } else {
+        let mut made = json!({"type": condition, "status": status, "lastTransitionTime": now});
+        say(&mut made, reason, message);
+        list.push(made);
+    }
+}
+
+fn say(condition: &mut Value, reason: &str, message: &str) {
+    for (field, text) in [("reason", reason), ("message", message)] {
+        match condition.as_object_mut() {
+            Some(fields) if text.is_empty() => drop(fields.remove(field)),
+            _ => condition[field] = text.into(),
+        }
     }
 }

@@ -10,33 +10,52 @@ use crate::object::{finalizers, is_going, meta, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
-use crate::verbs::{DeleteOptions, delete_object};
+use crate::verbs::{DeleteOptions, Deleted, delete_as};
 
 /// The ConfigMap that pods find the server's authority in.
 const ROOT_CA: &str = "kube-root-ca.crt";
 
+/// As whom it empties them.
+const ACCOUNT: &str = "namespace-controller";
+
 /// Furnishes a namespace, or empties it.
-pub(super) async fn reconcile(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
-    if change.gone {
-        return Ok(());
+pub(super) async fn reconcile(server: &Arc<Server>, name: &str) -> Result<(), ApiError> {
+    let Some(served) = server.registry().find("", "v1", "namespaces") else { return Ok(()) };
+    let key = served.key(None, name);
+    let Some(entry) = server.store().get(&key) else { return Ok(()) };
+    if is_going(&of_entry(&served.resource, &entry)?) {
+        return empty(server, &served, &key, name).await;
     }
-    let name = meta(&change.object, "name");
-    if is_going(&change.object) {
-        return empty(server, &change.served, &change.key, name).await;
-    }
-    label(server, change).await?;
+    label(server, &served, &key, name).await?;
     furnish(server, name).await
 }
 
+/// Whether something went that its namespace must have, or waited to see go.
+pub(super) fn is_missed(server: &Server, change: &Change) -> bool {
+    let namespace = meta(&change.object, "namespace");
+    if namespace.is_empty() || !change.gone {
+        return false;
+    }
+    let must_be_there = matches!(
+        (change.served.resource.kind.as_str(), meta(&change.object, "name")),
+        ("ServiceAccount", "default") | ("ConfigMap", ROOT_CA)
+    );
+    let is_going = || {
+        let served = server.registry().find("", "v1", "namespaces")?;
+        let entry = server.store().get(&served.key(None, namespace))?;
+        of_entry(&served.resource, &entry).ok().map(|namespace| is_going(&namespace))
+    };
+    must_be_there || is_going().unwrap_or(false)
+}
+
 /// Every namespace carries its name as a label, so that selectors can name it.
-async fn label(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
-    let name = meta(&change.object, "name").to_owned();
-    edit(server, CONTROLLERS, &change.served, &change.key, |namespace| {
+async fn label(server: &Arc<Server>, served: &Arc<Served>, key: &str, name: &str) -> Result<(), ApiError> {
+    edit(server, CONTROLLERS, served, key, |namespace| {
         let labels = &mut namespace["metadata"]["labels"];
-        if labels["kubernetes.io/metadata.name"] == name.as_str() {
+        if labels["kubernetes.io/metadata.name"] == name {
             return false;
         }
-        labels["kubernetes.io/metadata.name"] = name.as_str().into();
+        labels["kubernetes.io/metadata.name"] = name.into();
         true
     })
     .await
@@ -54,24 +73,13 @@ async fn furnish(server: &Arc<Server>, namespace: &str) -> Result<(), ApiError> 
     create(server, CONTROLLERS, authority).await
 }
 
-/// What is in a namespace changed: what it must have comes back, and an emptied one goes.
-pub(super) async fn inhabitant(server: &Arc<Server>, change: &Change) -> Result<(), ApiError> {
-    let namespace = meta(&change.object, "namespace");
-    if namespace.is_empty() || !change.gone {
-        return Ok(());
-    }
-    let Some(namespaces) = server.registry().find("", "v1", "namespaces") else { return Ok(()) };
-    let key = namespaces.key(None, namespace);
-    let Some(entry) = server.store().get(&key) else { return Ok(()) };
-    let object = of_entry(&namespaces.resource, &entry)?;
-    if is_going(&object) {
-        return empty(server, &namespaces, &key, namespace).await;
-    }
-    let must_be_there = matches!(
-        (change.served.resource.kind.as_str(), meta(&change.object, "name")),
-        ("ServiceAccount", "default") | ("ConfigMap", ROOT_CA)
-    );
-    if must_be_there { furnish(server, namespace).await } else { Ok(()) }
+/// What is in the way of a namespace that is to go.
+#[derive(Default)]
+struct Left {
+    /// What something holds, and of what resource it is.
+    held: Vec<(String, Value)>,
+    /// Why others cannot be deleted.
+    failures: Vec<ApiError>,
 }
 
 /// Deletes everything in a namespace, pods before what they may need, and lets it go when nothing is left.
@@ -79,43 +87,47 @@ async fn empty(server: &Arc<Server>, namespaces: &Arc<Served>, key: &str, name: 
     let inside = server.registry().stored().into_iter().filter(|served| served.resource.namespaced);
     let (pods, others): (Vec<_>, Vec<_>) =
         inside.partition(|served| served.resource.group.is_empty() && served.resource.kind == "Pod");
-    let mut left = delete_all(server, &pods, name).await?;
-    if left.is_empty() {
-        left = delete_all(server, &others, name).await?;
+    let mut left = Left::default();
+    delete_all(server, &pods, name, &mut left).await;
+    if left.held.is_empty() && left.failures.is_empty() {
+        delete_all(server, &others, name, &mut left).await;
     }
     edit(server, CONTROLLERS, namespaces, key, |namespace| {
         let before = namespace.clone();
         report(namespace, &left);
-        if left.is_empty() {
+        if left.held.is_empty() && left.failures.is_empty() {
             let held = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
             let kept: Vec<Value> = held.into_iter().filter(|finalizer| *finalizer != "kubernetes").collect();
             namespace["spec"]["finalizers"] = kept.into();
         }
         *namespace != before
     })
-    .await
+    .await?;
+    left.failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Deletes all objects of these kinds. Returns those that something holds.
-async fn delete_all(server: &Arc<Server>, kinds: &[Arc<Served>], namespace: &str) -> Result<Vec<Value>, ApiError> {
-    let mut left = Vec::new();
+/// Deletes all objects of these kinds. What cannot be deleted keeps none of the others.
+async fn delete_all(server: &Arc<Server>, kinds: &[Arc<Served>], namespace: &str, left: &mut Left) {
     for served in kinds {
         for entry in server.store().list(&served.prefix(Some(namespace))).iter() {
-            match delete_object(server, served, &entry.key, &DeleteOptions::default()).await {
-                Ok(answer) if answer["kind"] == "Status" => {}
-                Ok(object) => left.push(object),
+            match delete_as(server, served, &entry.key, &DeleteOptions::default(), ACCOUNT).await {
+                Ok(Deleted::Gone(_)) => {}
+                Ok(Deleted::Going(object)) => {
+                    let resource = format!("{}.{}", served.resource.plural, served.resource.group);
+                    left.held.push((resource, object));
+                }
                 Err(error) if error.reason == "NotFound" => {}
-                Err(error) => return Err(error),
+                Err(error) => left.failures.push(error),
             }
         }
     }
-    Ok(left)
 }
 
 /// Says in the status what a namespace is waiting for.
-fn report(namespace: &mut Value, left: &[Value]) {
-    let kinds = counted(left.iter().map(|object| object["kind"].as_str().unwrap_or_default()));
-    let held = counted(left.iter().flat_map(finalizers));
+fn report(namespace: &mut Value, left: &Left) {
+    let kinds = counted(left.held.iter().map(|(resource, _)| resource.as_str()), "has");
+    let held = counted(left.held.iter().flat_map(|(_, object)| finalizers(object)), "in");
+    let failed = left.failures.iter().map(|error| error.message.as_str()).collect::<Vec<_>>().join(", ");
     let mut say = |condition, waits_for: &str, free: (&str, &str), waits: (&str, &str)| {
         if waits_for.is_empty() {
             set_condition(namespace, condition, "False", free.0, free.1);
@@ -129,7 +141,9 @@ fn report(namespace: &mut Value, left: &[Value]) {
     let parsed = ("ParsedGroupVersions", "All legacy kube types successfully parsed");
     say("NamespaceDeletionGroupVersionParsingFailure", "", parsed, never);
     let deleted = ("ContentDeleted", "All content successfully deleted, may be waiting on finalization");
-    say("NamespaceDeletionContentFailure", "", deleted, never);
+    let all_but = format!("Failed to delete all resource types, {} remaining", left.failures.len());
+    let failing = ("ContentDeletionFailed", all_but.as_str());
+    say("NamespaceDeletionContentFailure", &failed, deleted, failing);
     let remain = ("SomeResourcesRemain", "Some resources are remaining");
     say("NamespaceContentRemaining", &kinds, ("ContentRemoved", "All content successfully removed"), remain);
     let finished = ("ContentHasNoFinalizers", "All content-preserving finalizers finished");
@@ -137,9 +151,9 @@ fn report(namespace: &mut Value, left: &[Value]) {
     say("NamespaceFinalizersRemaining", &held, finished, hold);
 }
 
-fn counted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn counted<'a>(names: impl Iterator<Item = &'a str>, verb: &str) -> String {
     let mut counts = BTreeMap::<&str, usize>::new();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
-    let said = counts.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+    let said = counts.iter().map(|(name, count)| format!("{name} {verb} {count} resource instances"));
     said.collect::<Vec<_>>().join(", ")
 }

@@ -22,9 +22,14 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Done, ApiError> {
     }
     let mut object = call.object()?;
     prepare::check_kind(call, &mut object)?;
-    if let Some(done) = crate::reviews::review(call, &object)? {
+    if let Some(done) = crate::reviews::review(call, &object).await? {
         return Ok(done);
     }
+    begin_and_store(call, object).await
+}
+
+/// Creates an object of the right kind.
+pub(super) async fn begin_and_store(call: &Call<'_>, mut object: Value) -> Result<Done, ApiError> {
     let warnings = prepare::unknown_fields(call, &mut object)?;
     let object = call.with_writer(|writer| {
         begin(call, &mut object)?;

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use c5c3_auth::UserInfo;
+use c5c3_kinds::Resource;
 use c5c3_store::{Entry, Expect, WriteError};
+use http::{HeaderMap, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::list::Selection;
 use super::{Done, get};
 use crate::admission;
-use crate::call::{Call, decode};
+use crate::call::{Call, Warnings, decode};
 use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, timestamp, write};
+use crate::path::{Query, Target};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::{ApiError, deleted};
@@ -28,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) propagation: Option<String>,
     pub(crate) grace: Option<i64>,
     pub(crate) dry_run: bool,
+    /// Whether the client expects to hear `Accepted` when the object stays for now.
+    pub(crate) accepts: bool,
 }
 
 impl Options {
@@ -60,6 +67,7 @@ impl Options {
             propagation,
             grace,
             dry_run: call.is_dry_run()? || is_dry_run(body)?,
+            accepts: body["orphanDependents"] == false,
         })
     }
 }
@@ -80,9 +88,16 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Done, ApiError> {
     Server::may_be_deleted(call, &object)?;
     may_go(call, &object).await?;
     if options.dry_run {
-        return Ok(Done::ok(deleted(&call.served.resource, meta(&object, "name"), meta(&object, "uid"))));
+        is_meant(&call.served.resource, &object, &options)?;
+        let mut going = object.clone();
+        mark(&call.served.resource, &mut going, &options, Timestamp::now());
+        return Ok(Done::ok(answer(&call.served.resource, object, going)));
     }
-    delete_object(call.server, &call.served, &call.key(call.name()?), &options).await.map(Done::ok)
+    match delete_object(call.server, &call.served, &call.key(call.name()?), &options).await? {
+        Deleted::Gone(answer) => Ok(Done::ok(answer)),
+        Deleted::Going(object) if options.accepts => Ok(Done { code: StatusCode::ACCEPTED, ..Done::ok(object) }),
+        Deleted::Going(object) => Ok(Done::ok(object)),
+    }
 }
 
 /// Asks admission webhooks whether an object may be deleted.
@@ -119,53 +134,78 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Done, ApiError>
     ))
 }
 
-/// Deletes an object, or marks it as going if something holds it. Returns what a client is answered.
+/// What became of an object that was to be deleted.
+pub(crate) enum Deleted {
+    /// It is gone; this is what a client is answered.
+    Gone(Value),
+    /// Something holds it, or it has time to stop; this is how it is now.
+    Going(Value),
+}
+
+/// Deletes an object as a controller does that is a client of a real server: if admission lets it.
+pub(crate) async fn delete_as(
+    server: &Arc<Server>,
+    served: &Arc<Served>,
+    key: &str,
+    options: &Options,
+    account: &str,
+) -> Result<Deleted, ApiError> {
+    let mut parts = key.rsplit('/').map(ToOwned::to_owned);
+    let (name, namespace) = (parts.next(), parts.next());
+    let resource = &served.resource;
+    let call = Call {
+        server,
+        served: served.clone(),
+        target: Target {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            plural: resource.plural.clone(),
+            namespace: namespace.filter(|_| resource.namespaced),
+            name,
+            subresource: None,
+        },
+        query: Query::default(),
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+        user: UserInfo::service_account("kube-system", account),
+        warnings: &Warnings::default(),
+    };
+    let (_, object) = get::live(&call)?;
+    if !is_going(&object) {
+        may_go(&call, &object).await?;
+    }
+    delete_object(server, served, key, options).await
+}
+
+/// Deletes an object, or marks it as going if something holds it.
 pub(crate) async fn delete_object(
     server: &Arc<Server>,
     served: &Arc<Served>,
     key: &str,
     options: &Options,
-) -> Result<Value, ApiError> {
+) -> Result<Deleted, ApiError> {
     let resource = &served.resource;
     let name = key.rsplit('/').next().unwrap_or_default();
     loop {
         let entry = server.store().get(key).ok_or_else(|| ApiError::not_found(resource, name))?;
         let object = of_entry(resource, &entry)?;
-        for (wanted, field) in [(&options.uid, "UID"), (&options.resource_version, "ResourceVersion")] {
-            let found = if field == "UID" { meta(&object, "uid") } else { meta(&object, "resourceVersion") };
-            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
-                let why =
-                    format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
-                return Err(ApiError::conflict(resource, name, &why));
-            }
-        }
+        is_meant(resource, &object, options)?;
         let mut going = object.clone();
         hold(&mut going, options);
-        let grace = grace(served, &object, options);
+        mark(resource, &mut going, options, Timestamp::now());
+        let grace = going["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
         if finalizers(&going).is_empty() && grace == 0 && !is_namespace_in_use(served, &object) {
             match server.store().write(key, Expect::Revision(entry.revision), |_| None).await {
                 Ok(_) => {
                     server.written(served, &object);
-                    return Ok(deleted(resource, name, meta(&object, "uid")));
+                    return Ok(Deleted::Gone(answer(resource, object, going)));
                 }
                 Err(WriteError::Conflict { .. }) => continue,
                 Err(error) => return Err(ApiError::internal(error.to_string())),
             }
         }
-        if !is_going(&object) {
-            let when = Timestamp::now() + SignedDuration::from_secs(grace);
-            let fields = meta_mut(&mut going);
-            fields.insert("deletionTimestamp".into(), timestamp(when).into());
-            fields.insert("deletionGracePeriodSeconds".into(), grace.into());
-            if let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
-                fields.insert("generation".into(), (generation + 1).into());
-            }
-        }
-        if going["kind"] == "Namespace" {
-            going["status"]["phase"] = "Terminating".into();
-        }
         if going == object {
-            return Ok(object);
+            return Ok(Deleted::Going(object));
         }
         let (to_write, stored) = (going.clone(), resource.clone());
         match server
@@ -176,7 +216,7 @@ pub(crate) async fn delete_object(
             Ok(written) => {
                 going["metadata"]["resourceVersion"] = written.revision.to_string().into();
                 server.written(served, &going);
-                return Ok(going);
+                return Ok(Deleted::Going(going));
             }
             Err(WriteError::Conflict { .. }) => {}
             Err(error) => return Err(ApiError::internal(error.to_string())),
@@ -184,15 +224,48 @@ pub(crate) async fn delete_object(
     }
 }
 
+/// Refuses to delete another object than the one that is meant.
+fn is_meant(resource: &Resource, object: &Value, options: &Options) -> Result<(), ApiError> {
+    for (wanted, field) in [(&options.uid, "UID"), (&options.resource_version, "ResourceVersion")] {
+        let found = if field == "UID" { meta(object, "uid") } else { meta(object, "resourceVersion") };
+        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
+            let why =
+                format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+            return Err(ApiError::conflict(resource, meta(object, "name"), &why));
+        }
+    }
+    Ok(())
+}
+
+/// What a client is answered when an object is gone: the object, of kinds where that is the custom, or that it is gone.
+fn answer(resource: &Resource, object: Value, going: Value) -> Value {
+    match (resource.group.as_str(), resource.kind.as_str()) {
+        _ if resource.custom().is_some() => deleted(resource, &object),
+        ("", "Pod") => going,
+        (
+            "",
+            "PersistentVolume"
+            | "PersistentVolumeClaim"
+            | "PodTemplate"
+            | "ResourceQuota"
+            | "Service"
+            | "ServiceAccount",
+        )
+        | ("storage.k8s.io", "CSIDriver" | "CSINode" | "StorageClass" | "VolumeAttachment") => object,
+        _ => deleted(resource, &object),
+    }
+}
+
 /// Sets the finalizers that a propagation policy works by.
 fn hold(object: &mut Value, options: &Options) {
+    let Some(policy) = options.propagation.as_deref() else { return };
     let mut held: Vec<String> = finalizers(object).into_iter().map(ToOwned::to_owned).collect();
-    let (wanted, unwanted) = match options.propagation.as_deref() {
-        Some("Foreground") => (Some(FOREGROUND), ORPHAN),
-        Some("Orphan") => (Some(ORPHAN), FOREGROUND),
-        _ => (None, ""),
+    let wanted = match policy {
+        "Foreground" => Some(FOREGROUND),
+        "Orphan" => Some(ORPHAN),
+        _ => None,
     };
-    held.retain(|finalizer| finalizer != unwanted);
+    held.retain(|finalizer| Some(finalizer.as_str()) == wanted || ![FOREGROUND, ORPHAN].contains(&finalizer.as_str()));
     if let Some(wanted) = wanted
         && !held.iter().any(|finalizer| finalizer == wanted)
     {
@@ -205,16 +278,43 @@ fn hold(object: &mut Value, options: &Options) {
     }
 }
 
-/// How long a pod on a node has to stop; nothing else is asked to.
-fn grace(served: &Served, object: &Value, options: &Options) -> i64 {
-    let resource = &served.resource;
-    let is_pod = resource.group.is_empty() && resource.kind == "Pod";
-    let runs = object["spec"]["nodeName"].is_string()
-        && !matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    if !is_pod || !runs {
+/// Marks an object as going, and by when. One that is going already can only be made to hurry.
+fn mark(resource: &Resource, object: &mut Value, options: &Options, now: Timestamp) {
+    // Less than nothing is asked for by those who mean the least.
+    let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
+    let is_pod = resource.custom().is_none() && resource.group.is_empty() && resource.kind == "Pod";
+    let (when, grace) = if is_going(object) {
+        let before = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+        let due: Option<Timestamp> = meta(object, "deletionTimestamp").parse().ok();
+        match (asked.filter(|grace| is_pod && *grace < before), due) {
+            (Some(grace), Some(due)) => (due - SignedDuration::from_secs(before - grace), grace),
+            _ => return,
+        }
+    } else {
+        let grace = if is_pod { time_to_stop(object, asked) } else { 0 };
+        let fields = meta_mut(object);
+        if let Some(generation) = fields.get("generation").and_then(Value::as_i64) {
+            fields.insert("generation".into(), (generation + 1).into());
+        }
+        (now + SignedDuration::from_secs(grace), grace)
+    };
+    let fields = meta_mut(object);
+    fields.insert("deletionTimestamp".into(), timestamp(when).into());
+    fields.insert("deletionGracePeriodSeconds".into(), grace.into());
+    if resource.custom().is_none() && resource.group.is_empty() && resource.kind == "Namespace" {
+        object["status"]["phase"] = "Terminating".into();
+    }
+}
+
+/// How long a pod that runs on a node has to stop.
+fn time_to_stop(pod: &Value, asked: Option<i64>) -> i64 {
+    let runs = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty())
+        && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    if !runs {
         return 0;
     }
-    options.grace.or(object["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(30).max(0)
+    let grace = asked.or(pod["spec"]["terminationGracePeriodSeconds"].as_i64()).unwrap_or(0);
+    if grace < 0 { 1 } else { grace }
 }
 
 /// A namespace goes when its contents have gone: its own finalizers are in its spec.
@@ -243,5 +343,54 @@ pub(crate) async fn finish_deletion(
         }
         Err(WriteError::Conflict { .. }) => Err(ApiError::modified(&served.resource, meta(new, "name"))),
         Err(error) => Err(ApiError::internal(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pods() -> &'static Resource {
+        c5c3_kinds::find("", "v1", "pods").expect("pods are built in")
+    }
+
+    fn marked(mut pod: Value, grace: Option<i64>) -> (Value, Value) {
+        let options = Options { grace, ..Options::default() };
+        mark(pods(), &mut pod, &options, "2026-01-31T12:00:00Z".parse().unwrap());
+        let mut metadata = pod["metadata"].take();
+        (metadata["deletionTimestamp"].take(), metadata["deletionGracePeriodSeconds"].take())
+    }
+
+    #[test]
+    fn a_pod_on_a_node_has_time_to_stop() {
+        let pod = |phase: &str, node: &str| json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 20}, "status": {"phase": phase}});
+        assert_eq!(marked(pod("Running", "n"), None), (json!("2026-01-31T12:00:20Z"), json!(20)));
+        assert_eq!(marked(pod("Running", "n"), Some(5)), (json!("2026-01-31T12:00:05Z"), json!(5)));
+        assert_eq!(marked(pod("Running", "n"), Some(-7)).1, 1);
+        assert_eq!(marked(pod("Running", "n"), Some(0)).1, 0);
+        assert_eq!((marked(pod("Failed", "n"), Some(9)).1, marked(pod("Pending", ""), None).1), (json!(0), json!(0)));
+    }
+
+    #[test]
+    fn who_is_going_can_only_be_made_to_hurry() {
+        let going =
+            json!({"metadata": {"deletionTimestamp": "2026-01-31T12:00:10Z", "deletionGracePeriodSeconds": 20}});
+        assert_eq!(marked(going.clone(), Some(5)), (json!("2026-01-31T11:59:55Z"), json!(5)));
+        assert_eq!(marked(going.clone(), Some(0)), (json!("2026-01-31T11:59:50Z"), json!(0)));
+        for none in [None, Some(20), Some(60)] {
+            assert_eq!(marked(going.clone(), none), (json!("2026-01-31T12:00:10Z"), json!(20)));
+        }
+    }
+
+    #[test]
+    fn a_policy_takes_the_place_of_another() {
+        let held = |policy: Option<&str>| {
+            let mut object = json!({"metadata": {"finalizers": ["orphan", "own"]}});
+            hold(&mut object, &Options { propagation: policy.map(ToOwned::to_owned), ..Options::default() });
+            object["metadata"]["finalizers"].take()
+        };
+        assert_eq!(held(None), json!(["orphan", "own"]));
+        assert_eq!(held(Some("Background")), json!(["own"]));
+        assert_eq!(held(Some("Foreground")), json!(["own", "foregroundDeletion"]));
     }
 }

@@ -1,11 +1,12 @@
 //! What can be done with a resource.
 
+mod bind;
 mod create;
 mod delete;
+mod evict;
 mod get;
 mod list;
 mod patch;
-mod pods;
 mod prepare;
 mod scale;
 mod update;
@@ -20,7 +21,9 @@ use crate::path::verb;
 use crate::reply::{Form, json_reply, warn};
 use crate::status::ApiError;
 
-pub(crate) use delete::{Options as DeleteOptions, delete_object, finish_deletion};
+pub(crate) use delete::{
+    Deleted, FOREGROUND, ORPHAN, Options as DeleteOptions, delete_as, delete_object, finish_deletion,
+};
 pub(crate) use prepare::mutated;
 pub(crate) use scale::scale_of;
 
@@ -54,6 +57,7 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
             let object = get::get(&call)?;
             Ok(reply(&call, &Done::ok(form.object(&call.served.resource, object))))
         }
+        "create" if call.served.resource.is("", "Binding") => bind::bind(&call).await.map(|done| reply(&call, &done)),
         "create" => create::create(&call).await.map(|done| formed(&call, form, done)),
         "update" => update::update(&call).await.map(|done| formed(&call, form, done)),
         "patch" => patch::patch(&call).await.map(|done| formed(&call, form, done)),
@@ -77,9 +81,9 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
         ("status" | "finalize", "update") => update::update(&call).await.map(|done| formed(&call, form, done)),
         ("status" | "finalize", "patch") => patch::patch(&call).await.map(|done| formed(&call, form, done)),
         ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, &done)),
-        ("eviction", "create") => pods::evict(&call).await.map(|done| reply(&call, &done)),
-        ("binding", "create") => pods::bind(&call).await.map(|done| reply(&call, &done)),
-        ("token", "create") => crate::reviews::token(&call).map(|done| reply(&call, &done)),
+        ("eviction", "create") => evict::evict(&call).await.map(|done| reply(&call, &done)),
+        ("binding", "create") => bind::bind(&call).await.map(|done| reply(&call, &done)),
+        ("token", "create") => crate::reviews::token(&call).await.map(|done| reply(&call, &done)),
         _ => {
             let message =
                 format!("{} of {} is not served: there is no node behind this API", subresource, resource.plural);

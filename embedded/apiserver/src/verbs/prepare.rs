@@ -152,6 +152,9 @@ pub(crate) fn mutated(
     if call.target.subresource.as_deref() == Some("scale") {
         return Ok(scale::rescaled(call, before, &object));
     }
+    if !call.is_about_own_kind() {
+        return Ok(object);
+    }
     check_kind(call, &mut object)?;
     if let Some(schema) = call.served.schema() {
         schema.prune(&mut object);

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::get::live;
-use super::{Done, finish_deletion, prepare};
+use super::{Done, create, finish_deletion, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
@@ -31,12 +31,15 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Done, ApiError> {
     }
     let warnings = prepare::unknown_fields(call, &mut object)?;
     let unconditional = meta(&object, "resourceVersion").is_empty();
-    if unconditional && !takes_unconditional_updates(&call.served.resource) {
-        return Err(ApiError::unversioned(&call.served.resource, &name));
-    }
     let overtaken = ApiError::modified(&call.served.resource, &name);
     for _ in 0..TRIES {
-        let (entry, old) = live(call)?;
+        let (entry, old) = match live(call) {
+            Err(error) if error.reason == "NotFound" && comes_by_update(call) => return come(call, object).await,
+            other => other?,
+        };
+        if unconditional && !takes_unconditional_updates(&call.served.resource) {
+            return Err(ApiError::unversioned(&call.served.resource, &name));
+        }
         match replace(call, &entry, &old, object.clone()).await {
             Err(error) if unconditional && error == overtaken => {}
             other => return other.map(|done| Done { warnings, ..done }),
@@ -49,6 +52,34 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Done, ApiError> {
 fn takes_unconditional_updates(resource: &Resource) -> bool {
     const CONDITIONAL: [&str; 3] = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"];
     resource.custom().is_none() && !CONDITIONAL.contains(&resource.group.as_str())
+}
+
+/// Whether an update of what is not there creates it.
+fn comes_by_update(call: &Call<'_>) -> bool {
+    const KINDS: [(&str, &str); 9] = [
+        ("", "Endpoints"),
+        ("", "Event"),
+        ("", "LimitRange"),
+        ("", "Service"),
+        ("coordination.k8s.io", "Lease"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("rbac.authorization.k8s.io", "RoleBinding"),
+    ];
+    let resource = &call.served.resource;
+    call.target.subresource.is_none() && KINDS.iter().any(|(group, kind)| resource.is(group, kind))
+}
+
+/// Creates an object by an update. Who may only update may not, and one that names a uid is not a new one.
+async fn come(call: &Call<'_>, mut object: Value) -> Result<Done, ApiError> {
+    call.server.may_create_by_update(call)?;
+    if !meta(&object, "uid").is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {}, UID in object meta: ", meta(&object, "uid"));
+        return Err(ApiError::conflict(&call.served.resource, meta(&object, "name"), &why));
+    }
+    meta_mut(&mut object).remove("resourceVersion");
+    create::begin_and_store(call, object).await
 }
 
 /// Stores `new` in the place of `old`, if it may be.

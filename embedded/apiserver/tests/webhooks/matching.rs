@@ -191,3 +191,24 @@ async fn a_service_is_reached_under_its_own_name_wherever_it_is() {
     cluster.plant("tree").await.created();
     assert_eq!(hook.names(), ["tree"]);
 }
+
+#[tokio::test]
+async fn evictions_bindings_and_tokens_are_asked_about_as_what_they_are() {
+    let (cluster, hook) = witness().await;
+    let with = json!({"rules": rule(&["CREATE"], "*", &["pods/eviction", "pods/binding", "serviceaccounts/token"])});
+    cluster.register("validating", "v", &[hook.entry("a.example.com", with)]).await;
+    let pods = "/api/v1/namespaces/orchard/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    cluster.send(Method::POST, pods, pod).await.created();
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    cluster.send(Method::POST, &format!("{pods}/p/binding"), binding).await.created();
+    let token = "/api/v1/namespaces/orchard/serviceaccounts/default/token";
+    cluster.send(Method::POST, token, json!({"spec": {}})).await.created();
+    let eviction = json!({"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    cluster.send(Method::POST, &format!("{pods}/p/eviction"), eviction).await.created();
+    let asked = hook.asked();
+    let kinds: Vec<&Value> = asked.iter().map(|request| &request["kind"]["kind"]).collect();
+    assert_eq!(kinds, ["Binding", "TokenRequest", "Eviction"]);
+    assert_eq!((&asked[2]["name"], &asked[2]["subResource"]), (&json!("p"), &json!("eviction")));
+    assert_eq!(asked[2]["resource"]["resource"], "pods");
+}

@@ -1,7 +1,8 @@
 //! Creating, reading, changing and deleting single objects.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::metadata::PartialObjectMetaExt;
 use kube::{Resource, ResourceExt};
@@ -342,5 +343,35 @@ async fn an_object_of_another_kind_or_namespace_is_refused() -> Tested {
         "{}",
         refused.message
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn some_kinds_answer_a_deletion_with_what_was_deleted() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let accounts = Api::<ServiceAccount>::default_namespaced(client.clone());
+    accounts.create(&PostParams::default(), &of(json!({"metadata": {"name": "a"}}))).await?;
+    let gone = accounts.delete("a", &DeleteParams::default()).await?.left().expect("the account");
+    assert_eq!(gone.name_any(), "a");
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    maps.create(&PostParams::default(), &basket("a")).await?;
+    assert!(maps.delete("a", &DeleteParams::default()).await?.is_right(), "others say that it is done");
+    Ok(())
+}
+
+#[tokio::test]
+async fn some_kinds_come_by_an_update() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let leases = Api::<Lease>::default_namespaced(client.clone());
+    let lease: Lease = of(json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}}));
+    let came = leases.replace("a", &post(), &lease).await?;
+    assert!(came.uid().is_some());
+    let again = refusal(leases.replace("a", &post(), &lease).await);
+    assert_eq!(again.code, 422, "a lease that is there is updated by those who have seen it");
+    let mut another = came.clone();
+    another.metadata.name = Some("b".into());
+    assert_eq!(refusal(leases.replace("b", &PostParams::default(), &another).await).code, 409, "it is another one");
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    assert_eq!(refusal(maps.replace("a", &PostParams::default(), &basket("a")).await).code, 404);
     Ok(())
 }

@@ -98,36 +98,66 @@ async fn a_pod_is_evicted() -> Tested {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_disruption_budget_keeps_a_pod_that_runs() -> Tested {
-    let (_cluster, client) = cluster().await;
+/// A pod that runs and is ready, and a budget for it.
+async fn guarded(client: &kube::Client) -> Result<(Api<Pod>, Api<PodDisruptionBudget>), kube::Error> {
     let pods = Api::<Pod>::default_namespaced(client.clone());
-    let budgets = Api::<PodDisruptionBudget>::default_namespaced(client);
+    let budgets = Api::<PodDisruptionBudget>::default_namespaced(client.clone());
     let mut pod = picker("a");
     pod.metadata.labels = Some([("app".into(), "pick".into())].into());
     pods.create(&PostParams::default(), &pod).await?;
+    let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    pods.patch_status("a", &PatchParams::default(), &Patch::Merge(ready)).await?;
+    budgets.create(&PostParams::default(), &budget("b")).await?;
+    Ok((pods, budgets))
+}
+
+fn budget(name: &str) -> PodDisruptionBudget {
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "pick"}}});
+    of(json!({"metadata": {"name": name}, "spec": spec}))
+}
+
+#[tokio::test]
+async fn a_disruption_budget_keeps_a_pod_that_runs() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let (pods, budgets) = guarded(&client).await?;
     let params = PatchParams::default();
-    pods.patch_status("a", &params, &Patch::Merge(json!({"status": {"phase": "Running"}}))).await?;
-    let budget: PodDisruptionBudget = of(
-        json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "pick"}}}}),
-    );
-    budgets.create(&PostParams::default(), &budget).await?;
     let refused = refusal(pods.evict("a", &EvictParams::default()).await);
     assert_eq!((refused.code, refused.reason.as_str()), (429, "TooManyRequests"));
-    assert_eq!(refused.details.expect("details").causes[0].reason, "DisruptionBudget");
-    let allow =
-        json!({"status": {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}});
-    budgets.patch_status("b", &params, &Patch::Merge(allow)).await?;
+    let details = refused.details.expect("details");
+    assert!(details.causes[0].message.ends_with("is still being processed by the server."), "{details:?}");
+    let mut status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1,
+                                       "desiredHealthy": 1, "expectedPods": 1}});
+    budgets.patch_status("b", &params, &Patch::Merge(status.clone())).await?;
+    let refused = refusal(pods.evict("a", &EvictParams::default()).await);
+    let cause = refused.details.expect("details").causes[0].clone();
+    assert_eq!(cause.message, "The disruption budget b needs 1 healthy pods and has 1 currently");
+    status["status"]["disruptionsAllowed"] = json!(1);
+    budgets.patch_status("b", &params, &Patch::Merge(status)).await?;
     pods.evict("a", &EvictParams::default()).await?;
     assert!(pods.get_opt("a").await?.is_none());
-    assert_eq!(budgets.get("b").await?.status.map(|status| status.disruptions_allowed), Some(0));
+    let spent = budgets.get("b").await?.status.expect("a status");
+    assert_eq!((spent.disruptions_allowed, spent.disrupted_pods.expect("pods").len()), (0, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_under_two_budgets_is_not_evicted() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let (pods, budgets) = guarded(&client).await?;
+    budgets.create(&PostParams::default(), &budget("c")).await?;
+    let refused = refusal(pods.evict("a", &EvictParams::default()).await);
+    assert_eq!(refused.code, 500);
+    assert_eq!(
+        refused.message,
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_pod_is_bound_to_one_node_for_good() -> Tested {
     let (_cluster, client) = cluster().await;
-    let api = Api::<Pod>::default_namespaced(client);
+    let api = Api::<Pod>::default_namespaced(client.clone());
     api.create(&PostParams::default(), &picker("a")).await?;
     let to = |node: &str| of::<Binding>(json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": node}}));
     let _: kube::core::Status = api.create_subresource("binding", "a", &PostParams::default(), &to("n1")).await?;
@@ -137,10 +167,36 @@ async fn a_pod_is_bound_to_one_node_for_good() -> Tested {
     assert!(scheduled.into_iter().any(|condition| condition.type_ == "PodScheduled" && condition.status == "True"));
     let again =
         api.create_subresource::<_, kube::core::Status>("binding", "a", &PostParams::default(), &to("n2")).await;
-    assert_eq!(refusal(again).code, 409);
-    let going = api.delete("a", &DeleteParams::default()).await?.left().expect("it has time to stop");
-    assert_eq!(going.metadata.deletion_grace_period_seconds, Some(30));
-    api.delete("a", &DeleteParams::default().grace_period(0)).await?;
+    let again = refusal(again);
+    assert_eq!(again.code, 409);
+    assert_eq!(
+        again.message,
+        "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""
+    );
+    let _: kube::core::Status = {
+        api.create(&PostParams::default(), &picker("b")).await?;
+        let binding = json!({"metadata": {"name": "b"}, "target": {"kind": "Node", "name": "n1"}});
+        let request = http::Request::post("/api/v1/namespaces/default/bindings").body(serde_json::to_vec(&binding)?)?;
+        client.request(request).await?
+    };
+    assert_eq!(api.get("b").await?.spec.and_then(|spec| spec.node_name).as_deref(), Some("n1"), "the old way");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_that_is_going_can_be_made_to_hurry() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let api = Api::<Pod>::default_namespaced(client);
+    let mut pod = picker("a");
+    pod.spec.get_or_insert_default().node_name = Some("n1".into());
+    api.create(&PostParams::default(), &pod).await?;
+    for (asked, grace) in [(None, 30), (Some(60), 30), (Some(7), 7), (None, 7)] {
+        let params = DeleteParams { grace_period_seconds: asked, ..DeleteParams::default() };
+        let going = api.delete("a", &params).await?.left().expect("it has time to stop");
+        assert_eq!(going.metadata.deletion_grace_period_seconds, Some(grace), "{asked:?}");
+    }
+    let gone = api.delete("a", &DeleteParams::default().grace_period(0)).await?.left().expect("the pod itself");
+    assert_eq!(gone.metadata.deletion_grace_period_seconds, Some(0));
     assert!(api.get_opt("a").await?.is_none());
     Ok(())
 }

@@ -1,0 +1,109 @@
+//! Who owns whom, by uid, as far as the changes that were seen tell.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::Change;
+use crate::object::{is_going, meta};
+use crate::registry::Served;
+
+/// An object that is there.
+#[derive(Clone)]
+pub(super) struct Node {
+    pub(super) served: Arc<Served>,
+    pub(super) key: String,
+    owners: Vec<String>,
+}
+
+/// Who owns whom.
+#[derive(Default)]
+pub(super) struct Graph(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    nodes: HashMap<String, Node>,
+    uids: HashMap<String, String>,
+    dependents: HashMap<String, HashSet<String>>,
+}
+
+/// The uids of an object's owners.
+pub(super) fn owners(object: &Value) -> Vec<String> {
+    let references = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    references.filter_map(|owner| owner["uid"].as_str()).map(ToOwned::to_owned).collect()
+}
+
+impl Known {
+    /// Forgets the object with that key. Returns its uid and what it was.
+    fn remove(&mut self, key: &str) -> Option<(String, Node)> {
+        let uid = self.uids.remove(key)?;
+        let node = self.nodes.remove(&uid)?;
+        for owner in &node.owners {
+            if let Some(dependents) = self.dependents.get_mut(owner) {
+                dependents.remove(&uid);
+            }
+        }
+        Some((uid, node))
+    }
+}
+
+impl Graph {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        *self.known() = Known::default();
+    }
+
+    /// Takes note of an object that is there. Returns its uid if there may be something to do about it.
+    pub(super) fn learn(&self, change: &Change) -> Option<String> {
+        let mut known = self.known();
+        known.remove(&change.key);
+        let (uid, owners) = (meta(&change.object, "uid").to_owned(), owners(&change.object));
+        for owner in &owners {
+            known.dependents.entry(owner.clone()).or_default().insert(uid.clone());
+        }
+        let concerned = !owners.is_empty() || is_going(&change.object);
+        known.uids.insert(change.key.clone(), uid.clone());
+        known.nodes.insert(uid.clone(), Node { served: change.served.clone(), key: change.key.clone(), owners });
+        concerned.then_some(uid)
+    }
+
+    /// Takes note that an object is gone. Returns those that depended on it, and those that may have waited for it.
+    pub(super) fn forget(&self, key: &str) -> Vec<String> {
+        let mut known = self.known();
+        let Some((uid, node)) = known.remove(key) else { return Vec::new() };
+        known.dependents.remove(&uid).into_iter().flatten().chain(node.owners).collect()
+    }
+
+    pub(super) fn node(&self, uid: &str) -> Option<Node> {
+        self.known().nodes.get(uid).cloned()
+    }
+
+    /// What depends on an object.
+    pub(super) fn dependents(&self, uid: &str) -> Vec<Node> {
+        let known = self.known();
+        let dependents = known.dependents.get(uid).into_iter().flatten();
+        dependents.filter_map(|uid| known.nodes.get(uid)).cloned().collect()
+    }
+
+    /// Whether one object depends on another, directly or by way of others.
+    pub(super) fn depends_on(&self, uid: &str, other: &str) -> bool {
+        let known = self.known();
+        let (mut seen, mut next) = (HashSet::new(), vec![other]);
+        while let Some(owner) = next.pop() {
+            for dependent in known.dependents.get(owner).into_iter().flatten() {
+                if dependent == uid {
+                    return true;
+                }
+                if seen.insert(dependent.as_str()) {
+                    next.push(dependent);
+                }
+            }
+        }
+        false
+    }
+}
