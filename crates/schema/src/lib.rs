@@ -29,10 +29,11 @@
 //! Known differences from a real API server:
 //!
 //! - Compiling a schema parses its rules; [`lint_structure`] finds their types and [`lint_cost`] their costs, as an API
-//!   server does. There is no running cost budget.
+//!   server does. What running them costs is counted, too, if not to the last unit as it is counted there; a rule may
+//!   cost a million and an object ten million, and what costs more is refused.
 //! - `cel.bind`, `math` and `base64` run, although Kubernetes has none of them; the lint says so.
 //! - `sortBy`, comprehensions of two variables and the `authorizer` library are not there; a rule that uses them
-//!   refuses every object rather than none. So does an `exists` in which an item fails before another would do.
+//!   refuses every object rather than none.
 //! - The metadata of embedded resources is not checked, as that of the root is not: both are the caller's.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -51,6 +52,7 @@ mod unique;
 mod validate;
 mod words;
 
+pub use cel::{Budget, EvaluationError, Expression, Outcome, Variables};
 pub use compile::CompileError;
 pub use lint::{lint, lint_cost, lint_structure};
 pub use problem::{Problem, ProblemKind, Problems};

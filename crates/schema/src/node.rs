@@ -1,6 +1,6 @@
 //! One node of a compiled schema: everything the other modules need of it, looked up once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use regex::Regex;
 use serde_json::Value;
@@ -135,22 +135,47 @@ impl Node {
         }
     }
 
-    /// The element of an old list that is the earlier state of `item`: only map lists can tell.
-    pub(crate) fn old_item<'v>(&self, old: Option<&'v Value>, item: &Value) -> Option<&'v Value> {
-        let ListType::Map(keys) = &self.list else {
-            return None;
+    /// The elements of an old list, to be found by what is the same element: only map lists can tell.
+    pub(crate) fn old_items<'v>(&'v self, old: Option<&'v Value>) -> OldItems<'v> {
+        let keys = match &self.list {
+            ListType::Map(keys) => keys.as_slice(),
+            _ => &[],
         };
-        // An item without its keys has no identity; Kubernetes correlates it with nothing.
-        if keys.is_empty() || !item.is_object() {
-            return None;
+        let mut items = HashMap::new();
+        if !keys.is_empty() {
+            for item in old.and_then(Value::as_array).into_iter().flatten() {
+                items.entry(identity(keys, item)).or_insert(item);
+            }
         }
-        old?.as_array()?.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
+        OldItems { keys, items }
     }
 
     /// The earlier state of a key of an object.
     pub(crate) fn old_value<'v>(&self, old: Option<&'v Value>, key: &str) -> Option<&'v Value> {
         if self.atomic_map { None } else { old?.as_object()?.get(key) }
     }
+}
+
+/// The elements of an old list. Looking each up in the list itself would take the square of its length.
+pub(crate) struct OldItems<'v> {
+    keys: &'v [String],
+    items: HashMap<String, &'v Value>,
+}
+
+impl<'v> OldItems<'v> {
+    /// The earlier state of an item.
+    pub(crate) fn of(&self, item: &Value) -> Option<&'v Value> {
+        // An item without its keys has no identity; Kubernetes correlates it with nothing.
+        if self.keys.is_empty() || !item.is_object() {
+            return None;
+        }
+        self.items.get(&identity(self.keys, item)).copied()
+    }
+}
+
+/// What an element of a map list is known by.
+pub(crate) fn identity(keys: &[String], item: &Value) -> String {
+    keys.iter().map(|key| item.get(key).map_or_else(String::new, Value::to_string) + "\n").collect()
 }
 
 /// What a schema says of one key.

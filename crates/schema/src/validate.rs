@@ -197,9 +197,9 @@ impl Walk<'_> {
             self.say(path, ProblemKind::TooMany, has(length), format!("use {max} or fewer"));
         }
         if let Some(element) = node.items.as_deref() {
+            let before = node.old_items(old);
             for (i, item) in items.iter().enumerate() {
-                let old = node.old_item(old, item);
-                self.changed(element, item, old, &path.index(i), false);
+                self.changed(element, item, before.of(item), &path.index(i), false);
             }
         }
     }

@@ -284,3 +284,34 @@ fn defaults_are_in_place_when_rules_run_in_a_check() {
     assert_eq!(schema.check(&json!({"mode": null}), None).len(), 0);
     assert_eq!(schema.check(&json!({"mode": "manual"}), None).len(), 1);
 }
+
+#[test]
+fn a_hostile_object_is_refused_when_its_rules_cost_too_much() {
+    let numbers = json!({"type": "array", "items": {"type": "integer"}});
+    let rule = |rule: &str| json!([{"rule": rule, "message": "never said"}]);
+    let mut one = json!({"type": "object", "properties": {"a": numbers}});
+    one["x-kubernetes-validations"] = rule("self.a.all(x, self.a.all(y, self.a.all(z, x + y + z >= 0)))");
+    let many: Vec<u32> = (0..1_000).collect();
+    let problems = Schema::compile(&one).unwrap().validate(&json!({"a": many}), None);
+    assert_eq!(
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost \
+          exceeds limit for rule: never said"
+        ]
+    );
+    // No single rule is too much here, but there are many objects with one.
+    let mut item = json!({"type": "object", "properties": {"a": numbers}});
+    item["x-kubernetes-validations"] = rule("self.a.all(x, self.a.all(y, x + y >= 0))");
+    let list = json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
+    let hundred: Vec<u32> = (0..150).collect();
+    let items: Vec<_> = (0..200).map(|_| json!({"a": hundred})).collect();
+    let problems = Schema::compile(&list).unwrap().validate(&json!({"list": items}), None);
+    assert_eq!(problems.len(), 1, "{problems}");
+    assert!(
+        problems
+            .to_string()
+            .ends_with("validation failed due to running out of cost budget, no further validation rules will be run"),
+        "{problems}"
+    );
+}

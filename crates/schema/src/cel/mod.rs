@@ -2,28 +2,35 @@
 
 mod context;
 mod escape;
+mod expression;
+mod meter;
+mod operators;
+mod parse;
 mod rewrite;
 mod rule;
+mod run;
 mod value;
 
 pub(crate) use escape::escape;
-pub(crate) use rule::{Rule, parse_plainly};
+pub use expression::{Budget, EvaluationError, Expression, Outcome, Variables};
+pub(crate) use parse::parse_plainly;
+pub(crate) use rule::Rule;
 
-use kube_cel::cel::objects::OptionalValue;
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 use serde_json::Value;
-use std::sync::Arc;
 
 use crate::node::{Child, Node};
 use crate::path::Path;
 use crate::problem::{Problem, ProblemKind, Problems};
+use run::{Answer, Run};
 
-/// Runs every rule of a schema that has a value to run on.
+/// Runs every rule of a schema that has a value to run on, until one of them or all of them have cost too much.
 pub(crate) fn validate(node: &Node, object: &Value, old: Option<&Value>) -> Problems {
     let mut problems = Problems::new();
     if node.ruled {
-        context::with(|context| {
-            let mut walk = Walk { context, problems: &mut problems };
+        context::with(|functions| {
+            let mut walk = Walk { functions, left: Some(meter::PER_OBJECT), problems: &mut problems };
             walk.node(node, object, old, &Path::ROOT, Place::root());
         });
     }
@@ -44,14 +51,16 @@ impl Place {
 }
 
 struct Walk<'c> {
-    context: &'c Context<'c>,
+    functions: &'c Context<'c>,
+    /// What may still be spent on this object; none when it is used up, and nothing else is looked at.
+    left: Option<u64>,
     problems: &'c mut Problems,
 }
 
 impl Walk<'_> {
     fn node(&mut self, node: &Node, value: &Value, old: Option<&Value>, path: &Path<'_>, place: Place) {
         // A rule sees no null: whether one is allowed is for the surrounding schema to say.
-        if !node.ruled || value.is_null() {
+        if !node.ruled || value.is_null() || self.left.is_none() {
             return;
         }
         let old = old.filter(|old| !old.is_null());
@@ -75,9 +84,9 @@ impl Walk<'_> {
                 let Some(element) = node.items.as_deref() else {
                     return;
                 };
+                let before = node.old_items(old);
                 for (i, item) in items.iter().enumerate() {
-                    let old = node.old_item(old, item);
-                    self.node(element, item, old, &path.index(i), below);
+                    self.node(element, item, before.of(item), &path.index(i), below);
                 }
             }
             _ => {}
@@ -85,67 +94,88 @@ impl Walk<'_> {
     }
 
     fn rules(&mut self, node: &Node, value: &Value, old: Option<&Value>, path: &Path<'_>, place: Place) {
-        let mut context = self.context.new_inner_scope();
-        context.add_variable_from_value("self", value::to_cel(node, value, place.root));
-        let uses_old = node.rules.iter().any(|rule| rule.uses_old);
-        let before = old.filter(|_| uses_old).map(|old| {
+        // An update is not blamed for what it left as it was; only rules about the change itself apply.
+        let applies =
+            |rule: &&Rule| (!place.settled || rule.uses_old) && (old.is_some() || rule.optional_old || !rule.uses_old);
+        let rules: Vec<&Rule> = node.rules.iter().filter(applies).collect();
+        if rules.is_empty() {
+            return;
+        }
+        let now = value::to_cel(node, value, place.root);
+        let before = old.filter(|_| rules.iter().any(|rule| rule.uses_old)).map(|old| {
             let old = value::aligned(node, old, value);
             value::to_cel(node, &old, place.root)
         });
-        for rule in &node.rules {
-            // An update is not blamed for what it left as it was; only rules about the change itself apply.
-            if place.settled && !rule.uses_old {
-                continue;
+        for rule in rules {
+            let mut variables = vec![("self".to_owned(), now.clone())];
+            if rule.optional_old {
+                variables.push(("oldSelf".to_owned(), operators::optional(before.clone())));
+            } else if let Some(before) = &before {
+                variables.push(("oldSelf".to_owned(), before.clone()));
             }
-            match (&before, rule.optional_old) {
-                (None, false) if rule.uses_old => continue,
-                (Some(before), false) => context.add_variable_from_value("oldSelf", before.clone()),
-                (Some(before), true) => {
-                    context.add_variable_from_value("oldSelf", optional(Some(before.clone())));
-                }
-                (None, true) => context.add_variable_from_value("oldSelf", optional(None)),
-                (None, false) => {}
-            }
-            if let Some(problem) = run(rule, &context, path) {
+            if let Some(problem) = self.run(rule, &variables, path) {
                 self.problems.push(problem);
             }
+            if self.left.is_none() {
+                return;
+            }
         }
+    }
+
+    fn run(&mut self, rule: &Rule, variables: &[(String, Cel)], path: &Path<'_>) -> Option<Problem> {
+        match self.pay_for(&rule.expression, variables) {
+            Ok(Ok(Cel::Bool(true))) => None,
+            Ok(Ok(Cel::Bool(false))) => {
+                let evaluated = rule.message_expression().map(|expression| self.pay_for(expression, variables));
+                let message = rule.message(evaluated.and_then(Result::ok).and_then(Result::ok));
+                Some(broken(rule, path, &message))
+            }
+            Ok(Ok(_)) => Some(unusable(rule, path, "it is neither true nor false")),
+            Ok(Err(error)) => Some(unusable(rule, path, &explain(&error))),
+            Err(why) => Some(Problem::new(path, ProblemKind::Invalid, why.replace("{rule}", rule.name()), "")),
+        }
+    }
+
+    /// Evaluates an expression. The error says that it cost too much, and ends it all.
+    fn pay_for(&mut self, expression: &IdedExpr, variables: &[(String, Cel)]) -> Result<Answer, &'static str> {
+        let Some(left) = self.left else { return Err(OUT_OF_BUDGET) };
+        let mut run = Run::new(self.functions, variables, meter::PER_EVALUATION);
+        let answer = run.evaluate(expression);
+        self.left = left.checked_sub(run.meter.spent());
+        if run.meter.is_over() {
+            self.left = None;
+            return Err(TOO_DEAR);
+        }
+        if self.left.is_none() { Err(OUT_OF_BUDGET) } else { Ok(answer) }
     }
 }
 
-fn optional(value: Option<Cel>) -> Cel {
-    Cel::Opaque(Arc::new(match value {
-        Some(value) => OptionalValue::of(value),
-        None => OptionalValue::none(),
-    }))
-}
+/// What a real API server says when all rules together cost too much.
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
-fn run(rule: &Rule, context: &Context<'_>, path: &Path<'_>) -> Option<Problem> {
-    match Cel::resolve(&rule.expression, context) {
-        Ok(Cel::Bool(true)) => None,
-        Ok(Cel::Bool(false)) => {
-            let message = rule.message(context);
-            let (what, fix) = message.split_once("; ").unwrap_or((&message, ""));
-            let kind = match rule.reason.as_deref() {
-                Some("FieldValueForbidden") => ProblemKind::Forbidden,
-                Some("FieldValueRequired") => ProblemKind::Required,
-                Some("FieldValueDuplicate") => ProblemKind::Duplicate,
-                _ => ProblemKind::Invalid,
-            };
-            let at = match &rule.field_path {
-                Some(tail) => path.tail(tail).to_string(),
-                None => path.to_string(),
-            };
-            Some(Problem::new(at, kind, what, fix))
-        }
-        Ok(_) => Some(broken(rule, path, "it is neither true nor false")),
-        Err(error) => Some(broken(rule, path, &explain(&error))),
-    }
+/// What it says when one rule does.
+const TOO_DEAR: &str = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to \
+                        call cost exceeds limit for rule: {rule}";
+
+fn broken(rule: &Rule, path: &Path<'_>, message: &str) -> Problem {
+    let (what, fix) = message.split_once("; ").unwrap_or((message, ""));
+    let kind = match rule.reason.as_deref() {
+        Some("FieldValueForbidden") => ProblemKind::Forbidden,
+        Some("FieldValueRequired") => ProblemKind::Required,
+        Some("FieldValueDuplicate") => ProblemKind::Duplicate,
+        _ => ProblemKind::Invalid,
+    };
+    let at = match &rule.field_path {
+        Some(tail) => path.tail(tail).to_string(),
+        None => path.to_string(),
+    };
+    Problem::new(at, kind, what, fix)
 }
 
 /// A rule that cannot be evaluated refuses the object, as in the API server: better than letting through what it
 /// was written to stop.
-fn broken(rule: &Rule, path: &Path<'_>, why: &str) -> Problem {
+fn unusable(rule: &Rule, path: &Path<'_>, why: &str) -> Problem {
     Problem::new(path, ProblemKind::Invalid, format!("cannot be checked against the rule {:?}: {why}", rule.name()), "")
 }
 

@@ -1,14 +1,9 @@
 //! What the `cel` crate parses but does not evaluate as the language says, rewritten into what it does.
 //!
-//! - `cel.bind(name, value, body)` is left a plain call. As in cel-go it becomes a comprehension over nothing whose
-//!   accumulator is the bound name.
-//! - `o.optMap(name, body)` and `o.optFlatMap(name, body)` too; they become `o.hasValue() ? ... : optional.none()`.
 //! - `a.?b` fails when there is no `b`, which is all it is for; `a[?"b"]` means the same and works.
 //! - `a.?b.c` looks for `c` in the optional instead of in what it holds; it becomes `a[?"b"][?"c"]`, which it means.
 
-use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, operators,
-};
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
 
 pub(super) fn rewrite(mut expression: IdedExpr) -> IdedExpr {
     walk(&mut expression);
@@ -80,39 +75,7 @@ impl Make {
     }
 
     fn call_instead_of(self, call: &CallExpr) -> Option<Expr> {
-        let target = call.target.as_deref();
-        match (call.func_name.as_str(), target, call.args.as_slice()) {
-            (operators::OPT_SELECT, _, args) => Some(self.call(operators::OPT_INDEX, None, args.to_vec()).expr),
-            ("bind", Some(IdedExpr { expr: Expr::Ident(space), .. }), [name, value, body]) if space == "cel" => {
-                self.bind(name, value.clone(), body)
-            }
-            (name @ ("optMap" | "optFlatMap"), Some(target), [variable, body]) => {
-                let optional = |name, args| self.call(name, Some(self.node(Expr::Ident("optional".to_owned()))), args);
-                let value = self.call("value", Some(target.clone()), Vec::new());
-                let mapped = self.node(self.bind(variable, value, body)?);
-                let some = if name == "optMap" { optional("of", vec![mapped]) } else { mapped };
-                let there = self.call("hasValue", Some(target.clone()), Vec::new());
-                let none = optional("none", Vec::new());
-                Some(self.call(operators::CONDITIONAL, None, vec![there, some, none]).expr)
-            }
-            _ => None,
-        }
-    }
-
-    fn bind(self, name: &IdedExpr, value: IdedExpr, body: &IdedExpr) -> Option<Expr> {
-        let Expr::Ident(name) = &name.expr else {
-            return None;
-        };
-        Some(Expr::Comprehension(Box::new(ComprehensionExpr {
-            iter_range: self.node(Expr::List(ListExpr::new(Vec::new()))),
-            iter_var: "#unused".to_owned(),
-            iter_var2: None,
-            accu_var: name.clone(),
-            accu_init: value,
-            loop_cond: self.node(Expr::Literal(LiteralValue::Boolean(false.into()))),
-            loop_step: self.node(Expr::Ident(name.clone())),
-            result: body.clone(),
-        })))
+        (call.func_name == operators::OPT_SELECT).then(|| self.call(operators::OPT_INDEX, None, call.args.clone()).expr)
     }
 
     fn optional_select(self, select: &SelectExpr) -> Expr {

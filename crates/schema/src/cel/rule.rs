@@ -1,11 +1,10 @@
 //! One rule: parsed once, and the message it gives when it is broken.
 
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
-use kube_cel::cel::parser::Parser;
-use kube_cel::cel::{Context, Value as Cel};
+use kube_cel::cel::Value as Cel;
+use kube_cel::cel::common::ast::IdedExpr;
 use serde_json::Value;
 
-use super::rewrite::rewrite;
+use super::parse::parse;
 use crate::compile::CompileError;
 
 /// Kubernetes cuts evaluated messages off here, by not using them.
@@ -56,10 +55,15 @@ impl Rule {
         })
     }
 
+    /// The expression of its message, if it has one.
+    pub(super) fn message_expression(&self) -> Option<&IdedExpr> {
+        self.message_expression.as_ref()
+    }
+
     /// What to say when the rule is broken: the evaluated message if it is usable, else the written one.
-    pub(super) fn message(&self, context: &Context<'_>) -> String {
-        let evaluated = self.message_expression.as_ref().and_then(|expression| {
-            let Ok(Cel::String(text)) = Cel::resolve(expression, context) else {
+    pub(super) fn message(&self, evaluated: Option<Cel>) -> String {
+        let evaluated = evaluated.and_then(|evaluated| {
+            let Cel::String(text) = evaluated else {
                 return None;
             };
             let text = text.trim();
@@ -72,37 +76,5 @@ impl Rule {
     /// How a message about the rule itself calls it.
     pub(super) fn name(&self) -> &str {
         self.message.as_deref().unwrap_or(&self.source)
-    }
-}
-
-/// Parses an expression, optionals included, into what the interpreter can run.
-fn parse(source: &str) -> Result<IdedExpr, String> {
-    parse_plainly(source).map(rewrite)
-}
-
-/// Parses an expression and leaves it as it is written.
-pub(crate) fn parse_plainly(source: &str) -> Result<IdedExpr, String> {
-    let expression = Parser::new().enable_optional_syntax(true).parse(source).map_err(|error| error.to_string())?;
-    if is_unfinished(&expression) {
-        return Err("messages such as `a.B{c: 1}` cannot be made in a rule".to_owned());
-    }
-    Ok(expression)
-}
-
-/// The interpreter panics on message literals, which Kubernetes' type checker would not let through either.
-fn is_unfinished(expression: &IdedExpr) -> bool {
-    match &expression.expr {
-        Expr::Struct(_) | Expr::Unspecified => true,
-        Expr::Ident(_) | Expr::Literal(_) => false,
-        Expr::Select(select) => is_unfinished(&select.operand),
-        Expr::List(list) => list.elements.iter().any(is_unfinished),
-        Expr::Call(call) => call.target.as_deref().is_some_and(is_unfinished) || call.args.iter().any(is_unfinished),
-        Expr::Map(map) => map.entries.iter().any(|entry| match &entry.expr {
-            EntryExpr::StructField(_) => true,
-            EntryExpr::MapEntry(entry) => is_unfinished(&entry.key) || is_unfinished(&entry.value),
-        }),
-        Expr::Comprehension(c) => {
-            [&c.iter_range, &c.accu_init, &c.loop_cond, &c.loop_step, &c.result].into_iter().any(is_unfinished)
-        }
     }
 }

@@ -11,7 +11,7 @@ use kube_cel::cel::objects::{Key, Map};
 use serde_json::Value;
 
 use super::escape;
-use crate::node::{Additional, Child, Kind, ListType, Node};
+use crate::node::{Additional, Child, Kind, ListType, Node, identity};
 
 /// Converts a value. A resource, the root or an embedded one, shows `apiVersion`, `kind` and of its metadata the names.
 pub(super) fn to_cel(node: &Node, value: &Value, root: bool) -> Cel {
@@ -52,7 +52,7 @@ pub(super) fn to_cel(node: &Node, value: &Value, root: bool) -> Cel {
 }
 
 /// A value that no schema describes.
-fn plain(value: &Value) -> Cel {
+pub(super) fn plain(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
         Value::Bool(bool) => Cel::Bool(*bool),
@@ -158,25 +158,29 @@ pub(super) fn aligned<'v>(node: &Node, old: &'v Value, new: &Value) -> Cow<'v, V
 }
 
 fn aligned_items(node: &Node, before: &[Value], after: &[Value]) -> Vec<Value> {
-    let same = |old: &Value, new: &Value| match &node.list {
-        ListType::Atomic => false,
-        ListType::Set => old == new,
-        ListType::Map(keys) => keys.iter().all(|key| old.get(key) == new.get(key)),
+    let known_by = |item: &Value| match &node.list {
+        ListType::Map(keys) => identity(keys, item),
+        _ => item.to_string(),
     };
     if node.list == ListType::Atomic {
         return before.to_vec();
     }
-    let mut left: Vec<&Value> = before.iter().collect();
+    // By what each is known by, the places where it was, the first one last.
+    let mut places = HashMap::<String, Vec<usize>>::new();
+    for (place, item) in before.iter().enumerate().rev() {
+        places.entry(known_by(item)).or_default().push(place);
+    }
+    let mut taken = vec![false; before.len()];
     let mut ordered = Vec::with_capacity(before.len());
     for new in after {
-        if let Some(i) = left.iter().position(|old| same(old, new)) {
-            let old = left.remove(i);
+        if let Some(place) = places.get_mut(&known_by(new)).and_then(Vec::pop) {
+            taken[place] = true;
             ordered.push(match node.items.as_deref() {
-                Some(element) => aligned(element, old, new).into_owned(),
-                None => old.clone(),
+                Some(element) => aligned(element, &before[place], new).into_owned(),
+                None => before[place].clone(),
             });
         }
     }
-    ordered.extend(left.into_iter().cloned());
+    ordered.extend(before.iter().zip(taken).filter(|(_, taken)| !taken).map(|(item, _)| item.clone()));
     ordered
 }

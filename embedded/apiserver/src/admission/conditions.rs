@@ -1,19 +1,10 @@
 //! Match conditions: CEL over `object`, `oldObject` and `request`.
 
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-
-use kube_cel::KubeCelExt;
-use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::parser::Parser;
-use kube_cel::cel::{Context, Value as Cel};
+use c5c3_schema::{Budget, Expression, Variables};
 use serde_json::Value;
 
-thread_local! {
-    // Registering the functions is dearer than running a condition, and a context is not `Sync`.
-    static CONTEXT: Context<'static> = Context::default().with_all();
-}
+/// What the conditions of one webhook may cost together.
+const BUDGET: u64 = 2_500_000;
 
 /// Whether all conditions hold for the request of a review. One that does not hold outweighs those that fail.
 pub(super) fn hold(conditions: &Value, request: &Value) -> Result<bool, String> {
@@ -21,51 +12,33 @@ pub(super) fn hold(conditions: &Value, request: &Value) -> Result<bool, String> 
     if conditions.is_empty() {
         return Ok(true);
     }
+    let (variables, mut budget) = (variables(request), Budget::new(BUDGET));
+    let mut failed = Vec::new();
+    for condition in conditions {
+        match evaluate(condition["expression"].as_str().unwrap_or_default(), &variables, &mut budget) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(why) => failed.push(format!("match condition {} fails: {why}", condition["name"])),
+        }
+    }
+    if failed.is_empty() { Ok(true) } else { Err(failed.join(", ")) }
+}
+
+/// What expressions see of the request of a review.
+pub(super) fn variables(request: &Value) -> Variables {
     let mut about = request.clone();
     let mut take = |field: &str| about.as_object_mut().and_then(|about| about.remove(field)).unwrap_or_default();
     let (object, old) = (take("object"), take("oldObject"));
-    CONTEXT.with(|context| {
-        let mut context = context.new_inner_scope();
-        for (name, value) in [("object", &object), ("oldObject", &old), ("request", &about)] {
-            context.add_variable_from_value(name, to_cel(value));
-        }
-        let mut failed = Vec::new();
-        for condition in conditions {
-            match evaluate(&context, condition["expression"].as_str().unwrap_or_default()) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(why) => failed.push(format!("match condition {} fails: {why}", condition["name"])),
-            }
-        }
-        if failed.is_empty() { Ok(true) } else { Err(failed.join(", ")) }
-    })
+    let mut variables = Variables::default();
+    for (name, value) in [("object", &object), ("oldObject", &old), ("request", &about)] {
+        variables.json(name, value);
+    }
+    variables
 }
 
-fn evaluate(context: &Context<'_>, expression: &str) -> Result<bool, String> {
-    let parsed = Parser::new().enable_optional_syntax(true).parse(expression).map_err(|error| error.to_string())?;
-    // The interpreter panics on what Kubernetes' type checker would have refused, such as `a.B{c: 1}`.
-    match catch_unwind(AssertUnwindSafe(|| Cel::resolve(&parsed, context))) {
-        Ok(Ok(Cel::Bool(holds))) => Ok(holds),
-        Ok(Ok(_)) => Err("it is neither true nor false".to_owned()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("it cannot be evaluated".to_owned()),
-    }
-}
-
-fn to_cel(value: &Value) -> Cel {
-    match value {
-        Value::Null => Cel::Null,
-        Value::Bool(bool) => Cel::Bool(*bool),
-        Value::Number(number) => {
-            number.as_i64().map_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN)), Cel::Int)
-        }
-        Value::String(text) => Cel::String(Arc::new(text.clone())),
-        Value::Array(items) => Cel::List(Arc::new(items.iter().map(to_cel).collect())),
-        Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| (Key::String(Arc::new(name.clone())), to_cel(value)));
-            Cel::Map(Map { map: Arc::new(fields.collect::<HashMap<_, _>>()) })
-        }
-    }
+fn evaluate(expression: &str, variables: &Variables, budget: &mut Budget) -> Result<bool, String> {
+    let outcome = Expression::parse(expression)?.evaluate(variables, budget).map_err(|error| error.to_string())?;
+    outcome.as_bool().ok_or_else(|| "it is neither true nor false".to_owned())
 }
 
 #[cfg(test)]
@@ -97,6 +70,14 @@ mod tests {
             assert_eq!(holds(&[expression]), Ok(true), "{expression}");
         }
         assert_eq!(hold(&Value::Null, &json!({})), Ok(true));
+    }
+
+    #[test]
+    fn a_condition_that_would_take_for_ever_fails() {
+        let inner = "[1,2,3,4,5,6,7,8,9,10]";
+        let bomb = (0..9).fold("true".to_owned(), |bomb, depth| format!("{inner}.all(n{depth}, {bomb})"));
+        let why = holds(&[&bomb]).unwrap_err();
+        assert!(why.ends_with("operation cancelled: actual cost limit exceeded"), "{why}");
     }
 
     #[test]
