@@ -7,6 +7,8 @@ use c5c3_kinds::{Resource, discovery};
 use http::{HeaderMap, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
+use crate::openapi;
+use crate::path::Query;
 use crate::reply::{bytes_reply, json_reply};
 use crate::server::Server;
 use crate::status::ApiError;
@@ -19,6 +21,7 @@ pub(crate) fn serve(
     server: &Arc<Server>,
     method: &Method,
     path: &str,
+    query: &Query,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -33,7 +36,10 @@ pub(crate) fn serve(
     Ok(match parts.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => bytes_reply(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
         ["version"] => ok(&version()),
-        ["metrics"] => bytes_reply(StatusCode::OK, "text/plain; version=0.0.4", metrics(server)),
+        ["metrics"] => {
+            let text = server.metrics().text(server).map_err(|error| ApiError::internal(error.to_string()))?;
+            bytes_reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
+        }
         ["api"] if aggregated => bytes_reply(
             StatusCode::OK,
             discovery::AGGREGATED_CONTENT_TYPE,
@@ -53,15 +59,7 @@ pub(crate) fn serve(
         ["apis", group, version] => {
             ok(&discovery::api_resource_list(&resources, group, version).ok_or_else(ApiError::no_such_path)?)
         }
-        ["openapi", "v2"] => ok(&c5c3_kinds::openapi_v2(&resources, &git_version())),
-        ["openapi", "v3"] => ok(&c5c3_kinds::openapi_v3_index(&resources)),
-        ["openapi", "v3", "api", version] => {
-            ok(&c5c3_kinds::openapi_v3(&resources, "", version, &git_version()).ok_or_else(ApiError::no_such_path)?)
-        }
-        ["openapi", "v3", "apis", group, version] => {
-            ok(&c5c3_kinds::openapi_v3(&resources, group, version, &git_version())
-                .ok_or_else(ApiError::no_such_path)?)
-        }
+        ["openapi", rest @ ..] => openapi::serve(&registry, rest, query, headers, &git_version())?,
         [".well-known", "openid-configuration"] => {
             ok(&server.authenticator().service_accounts().discovery(&format!("https://{}", host(headers))))
         }
@@ -110,14 +108,4 @@ fn version() -> Value {
         "gitCommit": "", "gitTreeState": "", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
     })
-}
-
-fn metrics(server: &Server) -> String {
-    format!(
-        "# HELP c5c3_apiserver_revision The revision of the last write\n# TYPE c5c3_apiserver_revision counter\n\
-         c5c3_apiserver_revision {}\n# HELP c5c3_apiserver_objects Objects in the store\n# TYPE c5c3_apiserver_objects gauge\n\
-         c5c3_apiserver_objects {}\n",
-        server.store().revision(),
-        server.store().list("").len()
-    )
 }

@@ -8,12 +8,13 @@
 //! Storage, field ownership, the built-in kinds and security are crates of their own; this one is the server between
 //! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
 //!
-//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, ValidatingAdmissionPolicy, quotas, the
+//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, MutatingAdmissionPolicy, quotas, the
 //! aggregation layer, and what needs a node (logs, exec, port-forward).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod admission;
+mod allowed;
 mod call;
 mod config;
 mod controllers;
@@ -21,7 +22,9 @@ mod documents;
 mod duplicates;
 mod faults;
 mod http_server;
+mod metrics;
 mod object;
+mod openapi;
 mod path;
 mod registry;
 mod reply;

@@ -9,6 +9,7 @@ use c5c3_schema::Schema;
 use c5c3_store::Entry;
 use serde_json::Value;
 
+use crate::openapi::Documents;
 use crate::path::Target;
 
 /// A resource, with what writing to it takes.
@@ -74,6 +75,7 @@ pub struct Registry {
     served: HashMap<(String, String, String), Arc<Served>>,
     /// What each definition brought, and the revision at which it was read.
     definitions: HashMap<Arc<str>, (u64, Vec<Arc<Served>>)>,
+    documents: Documents,
 }
 
 impl Registry {
@@ -118,6 +120,11 @@ impl Registry {
         let resource = &served.resource;
         let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
         self.served.insert(path, served.clone());
+    }
+
+    /// The OpenAPI documents of what is served.
+    pub fn documents(&self) -> &Documents {
+        &self.documents
     }
 
     /// The resource of that group, version and plural.

@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 
 use axum::body::Body;
 use bytes::Bytes;
-use c5c3_auth::rbac::{self, Attributes, Policy};
+use c5c3_auth::rbac::{Attributes, Policy};
 use c5c3_auth::{Authenticator, Found, Impersonation, Kind, Lookup, Pki, Refusal, UserInfo};
 use c5c3_store::{Entry, Options, Store};
 use http::request::Parts;
@@ -20,7 +21,8 @@ use crate::config::{Config, Storage};
 use crate::controllers;
 use crate::documents;
 use crate::faults::Faults;
-use crate::object::{is_going, meta, of_entry};
+use crate::metrics::Metrics;
+use crate::object::{meta, of_entry};
 use crate::path::{Asked, Query, Target, verb};
 use crate::registry::{Registry, Served};
 use crate::reply::warn;
@@ -54,6 +56,7 @@ pub struct Server {
     policy: RwLock<Policy>,
     allocations: Allocations,
     advertise: Option<IpAddr>,
+    metrics: Metrics,
     faults: Faults,
     break_watches: watch::Sender<u64>,
     stop: CancellationToken,
@@ -78,6 +81,7 @@ impl Server {
             policy: RwLock::default(),
             allocations,
             advertise: config.advertise,
+            metrics: Metrics::default(),
             faults: Faults::default(),
             break_watches: watch::channel(0).0,
             stop: CancellationToken::new(),
@@ -118,6 +122,11 @@ impl Server {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The addresses and ports that Services have.
@@ -255,7 +264,7 @@ impl Server {
         match asked {
             Asked::Path => {
                 self.may(&user, &Attributes::path(verb, &path))?;
-                documents::serve(self, &parts.method, &path, &parts.headers)
+                documents::serve(self, &parts.method, &path, &query, &parts.headers)
             }
             Asked::Resource(target) => {
                 self.authorize(&user, verb, &target, &query)?;
@@ -270,7 +279,9 @@ impl Server {
                 let warnings = Warnings::default();
                 let headers = parts.headers;
                 let call = Call { server: self, served, target, query, headers, body, user, warnings: &warnings };
+                let (began, asked) = (Instant::now(), call.target.clone());
                 let mut response = verbs::serve(call, &parts.method).await.unwrap_or_else(Response::from);
+                self.metrics.count(verb, &asked, response.status(), began.elapsed());
                 warn(&mut response, &warnings.take());
                 Ok(response)
             }
@@ -329,70 +340,6 @@ impl Server {
             }
             _ => Ok(UserInfo::anonymous()),
         }
-    }
-
-    /// Refuses what may not be created now.
-    pub(crate) fn may_be_created(&self, call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
-        self.may_be_granted(call, None, object)?;
-        self.kind_may_grow(call)?;
-        let Some(namespace) = call.namespace() else { return Ok(()) };
-        let registry = self.registry();
-        let Some(namespaces) = registry.find("", "v1", "namespaces") else { return Ok(()) };
-        let entry = self
-            .store
-            .get(&namespaces.key(None, namespace))
-            .ok_or_else(|| ApiError::not_found(&namespaces.resource, namespace))?;
-        if is_going(&of_entry(&namespaces.resource, &entry)?) {
-            let name = meta(object, "name");
-            let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-            let mut error = ApiError::forbidden_object(&call.served.resource, name, &why);
-            error.details["causes"] = json!([{"reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"), "field": "metadata.namespace"}]);
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    /// Refuses new objects of a kind whose definition is going.
-    fn kind_may_grow(&self, call: &Call<'_>) -> Result<(), ApiError> {
-        let Some(custom) = call.served.resource.custom() else { return Ok(()) };
-        let Some(definitions) = self.registry().find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
-            return Ok(());
-        };
-        let entry = self.store.get(&definitions.key(None, &custom.definition));
-        match entry.map(|entry| of_entry(&definitions.resource, &entry)).transpose()? {
-            Some(definition) if !is_going(&definition) => Ok(()),
-            _ => Err(ApiError::not_allowed()),
-        }
-    }
-
-    /// Refuses a change that may not be made.
-    pub(crate) fn may_be_changed(&self, call: &Call<'_>, old: &Value, new: &Value) -> Result<(), ApiError> {
-        self.may_be_granted(call, Some(old), new)
-    }
-
-    /// Refuses to delete what no cluster can be without.
-    pub(crate) fn may_be_deleted(call: &Call<'_>, object: &Value) -> Result<(), ApiError> {
-        let resource = &call.served.resource;
-        let name = meta(object, "name");
-        let kept = resource.group.is_empty()
-            && resource.kind == "Namespace"
-            && matches!(name, "default" | "kube-system" | "kube-public");
-        if kept { Err(ApiError::forbidden_object(resource, name, "this namespace may not be deleted")) } else { Ok(()) }
-    }
-
-    /// Nobody grants what they do not have.
-    fn may_be_granted(&self, call: &Call<'_>, old: Option<&Value>, new: &Value) -> Result<(), ApiError> {
-        if call.served.resource.group != "rbac.authorization.k8s.io" {
-            return Ok(());
-        }
-        let granted = self.with_policy(|policy| {
-            if call.served.resource.kind.ends_with("Binding") {
-                rbac::check_binding(policy, &call.user, old, new)
-            } else {
-                rbac::check_role(policy, &call.user, old, new)
-            }
-        });
-        granted.map_err(|refusal| refused(&refusal))
     }
 }
 

@@ -57,7 +57,16 @@ pub fn default(resource: &Resource, object: &mut Value) {
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(object),
         ("scheduling.k8s.io", "PriorityClass") => fill(object, "preemptionPolicy", "PreemptLowerPriority"),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => binding(object),
+        ("admissionregistration.k8s.io", kind) if kind.starts_with("ValidatingAdmissionPolicy") => {
+            admission::policy(kind, object);
+        }
         ("admissionregistration.k8s.io", kind) => admission::webhooks(kind, object),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => {
+            if let Some(spec) = child(object, "spec") {
+                fill(spec, "matchingPrecedence", 1000);
+            }
+        }
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => priority_level(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
         _ => {}
     }
@@ -123,6 +132,25 @@ fn binding(binding: &mut Value) {
             fill(subject, "apiGroup", RBAC);
         }
     });
+}
+
+fn priority_level(level: &mut Value) {
+    let Some(spec) = child(level, "spec") else { return };
+    if str_at(spec, "type") == "Exempt" {
+        if let Some(exempt) = ensure(spec, "exempt") {
+            fill(exempt, "nominalConcurrencyShares", 0);
+            fill(exempt, "lendablePercent", 0);
+        }
+    } else if let Some(limited) = child(spec, "limited") {
+        fill(limited, "nominalConcurrencyShares", 30);
+        fill(limited, "lendablePercent", 0);
+        let queuing = child(limited, "limitResponse").and_then(|response| child(response, "queuing"));
+        if let Some(queuing) = queuing {
+            for (field, number) in [("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)] {
+                fill(queuing, field, number);
+            }
+        }
+    }
 }
 
 fn definition(definition: &mut Value) {

@@ -40,7 +40,7 @@
 //! - `autoscaling/v1` keeps what it has no fields for in annotations, as upstream does, but in the shape of `v2`.
 //! - JSONPath in printer columns is the common part of it; a definition that uses more is refused.
 //! - OpenAPI version 2 is JSON only. Go clients ask for it in protobuf; kubectl does with version 3 when that is refused.
-//! - Not there: component statuses, flow control, certificates, admission policies, resource claims, and the watch
+//! - Not there: component statuses, certificates, mutating admission policies, resource claims, and the watch
 //!   paths of OpenAPI.
 
 mod convert;

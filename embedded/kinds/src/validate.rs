@@ -67,6 +67,8 @@ fn kind(resource: &Resource, object: &Value, old: Option<&Value>, report: &mut R
         ("", "PersistentVolume") => storage::volume(object, old, report),
         ("storage.k8s.io", "StorageClass") => storage::class(object, old, report),
         ("rbac.authorization.k8s.io", kind) => rbac::rbac(kind, object, old, report),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => webhook::policy(object, report),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => webhook::policy_binding(object, report),
         ("admissionregistration.k8s.io", _) => webhook::configuration(object, report),
         ("apiextensions.k8s.io", _) => definition::definition(object, old, report),
         ("policy", "PodDisruptionBudget") => policy::disruption_budget(object, report),

@@ -8,14 +8,18 @@ const BUDGET: u64 = 2_500_000;
 
 /// Whether all conditions hold for the request of a review. One that does not hold outweighs those that fail.
 pub(super) fn hold(conditions: &Value, request: &Value) -> Result<bool, String> {
-    let conditions = conditions.as_array().map(Vec::as_slice).unwrap_or_default();
-    if conditions.is_empty() {
+    if conditions.as_array().is_none_or(Vec::is_empty) {
         return Ok(true);
     }
-    let (variables, mut budget) = (variables(request), Budget::new(BUDGET));
+    all_hold(conditions, &variables(request), &mut Budget::new(BUDGET))
+}
+
+/// Whether all conditions hold, with these variables.
+pub(super) fn all_hold(conditions: &Value, variables: &Variables, budget: &mut Budget) -> Result<bool, String> {
+    let conditions = conditions.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut failed = Vec::new();
     for condition in conditions {
-        match evaluate(condition["expression"].as_str().unwrap_or_default(), &variables, &mut budget) {
+        match evaluate(condition["expression"].as_str().unwrap_or_default(), variables, budget) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(why) => failed.push(format!("match condition {} fails: {why}", condition["name"])),

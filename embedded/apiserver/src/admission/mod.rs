@@ -9,6 +9,7 @@
 mod builtin;
 mod client;
 mod conditions;
+mod policies;
 mod review;
 mod rules;
 
@@ -128,7 +129,7 @@ async fn ask_all(call: &Call<'_>, operation: &str, mut object: Value, old: Optio
     Ok(object)
 }
 
-/// Asks validating webhooks about what is about to be written, and refuses if any of them does.
+/// Asks policies and validating webhooks about what is about to be written, and refuses if any of them does.
 pub(crate) async fn admit(
     call: &Call<'_>,
     operation: &str,
@@ -138,11 +139,12 @@ pub(crate) async fn admit(
     if is_exempt(call) {
         return Ok(());
     }
+    let request = Request::new(call, operation, object, old)?;
+    policies::admit(&request, object)?;
     let hooks = webhooks(call.server, Kind::Validating);
     if hooks.is_empty() {
         return Ok(());
     }
-    let request = Request::new(call, operation, object, old)?;
     let shown = request.shown(object);
     let answers = join_all(hooks.iter().map(|hook| ask(&request, Kind::Validating, hook, &shown))).await;
     let mut refusals = answers.into_iter().filter_map(Result::err);

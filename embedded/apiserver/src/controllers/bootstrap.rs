@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{SERVER, create, myself};
 use crate::server::Server;
@@ -39,5 +39,38 @@ pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), ApiError> {
         });
         create(server, SERVER, class).await?;
     }
+    for object in flow_control() {
+        create(server, SERVER, object).await?;
+    }
     myself::serve(server).await
+}
+
+/// The flows that every request can be in. Nothing here is queued by them; who looks finds them.
+fn flow_control() -> Vec<Value> {
+    let object = |kind: &str, name: &str, spec: Value| {
+        json!({
+            "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": kind, "spec": spec,
+            "metadata": {"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}},
+        })
+    };
+    let flow = |level: &str, precedence: u32, groups: &[&str]| {
+        let subjects: Vec<Value> =
+            groups.iter().map(|name| json!({"kind": "Group", "group": {"name": name}})).collect();
+        let paths = json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]);
+        let resources = json!([{
+            "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"],
+        }]);
+        let rule = json!({"subjects": subjects, "nonResourceRules": paths, "resourceRules": resources});
+        json!({"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence, "rules": [rule]})
+    };
+    let everyone = ["system:unauthenticated", "system:authenticated"];
+    let mut last = flow("catch-all", 10000, &everyone);
+    last["distinguisherMethod"] = json!({"type": "ByUser"});
+    let reject = json!({"nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": {"type": "Reject"}});
+    vec![
+        object("PriorityLevelConfiguration", "exempt", json!({"type": "Exempt"})),
+        object("PriorityLevelConfiguration", "catch-all", json!({"type": "Limited", "limited": reject})),
+        object("FlowSchema", "exempt", flow("exempt", 1, &["system:masters"])),
+        object("FlowSchema", "catch-all", last),
+    ]
 }

@@ -7,6 +7,7 @@ mod definitions;
 mod graph;
 mod myself;
 mod namespaces;
+mod policies;
 mod queue;
 mod roles;
 
@@ -44,6 +45,7 @@ struct Work {
     definitions: Queue<String>,
     roles: Queue<()>,
     namespaces: Queue<String>,
+    policies: Queue<String>,
     garbage: Queue<String>,
     graph: Graph,
 }
@@ -69,6 +71,11 @@ pub(crate) fn start(server: &Arc<Server>) {
         "namespaces",
         |work| &work.namespaces,
         |server, _, name| Box::pin(async move { namespaces::reconcile(&server, &name).await }),
+    );
+    begin.spawn(
+        "policies",
+        |work| &work.policies,
+        |server, _, key| Box::pin(async move { policies::reconcile(&server, &key).await }),
     );
     begin.spawn(
         "garbage",
@@ -147,6 +154,7 @@ impl Work {
         match (resource.group.as_str(), resource.kind.as_str()) {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => self.definitions.add(change.key.clone()),
             ("rbac.authorization.k8s.io", "ClusterRole") => self.roles.add(()),
+            ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => self.policies.add(change.key.clone()),
             ("", "Namespace") => self.namespaces.add(meta(&change.object, "name").to_owned()),
             _ => {
                 if namespaces::is_missed(server, change) {

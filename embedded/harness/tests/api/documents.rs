@@ -1,6 +1,6 @@
 //! Discovery, documents, and other forms of objects.
 
-use http::Method;
+use http::{HeaderValue, Method, Request, header};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
 use kube::discovery::{Discovery, Scope, verbs};
@@ -115,6 +115,59 @@ async fn unknown_paths_and_methods_are_told_apart() -> Tested {
     ] {
         let answer = send(&client, method.clone(), path, ("application/json", "{}"), "application/json").await;
         assert_eq!(answer.code, code, "{method} {path}: {}", answer.body);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_has_a_document_is_not_sent_it_again() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let ask = |uri: String, tag: Option<HeaderValue>| {
+        let client = client.clone();
+        async move {
+            let mut request = Request::get(uri).body(kube::client::Body::empty())?;
+            if let Some(tag) = tag {
+                request.headers_mut().insert(header::IF_NONE_MATCH, tag);
+            }
+            client.send(request).await.map_err(Box::<dyn std::error::Error>::from)
+        }
+    };
+    let first = ask("/openapi/v2".into(), None).await?;
+    let tag = first.headers().get(header::ETAG).cloned();
+    assert_eq!((first.status().as_u16(), tag.is_some()), (200, true));
+    assert_eq!(ask("/openapi/v2".into(), tag.clone()).await?.status(), 304);
+    orchard(&client).await;
+    assert_eq!(ask("/openapi/v2".into(), tag).await?.status(), 200, "a new kind is a new document");
+    let index = read(&client, "/openapi/v3", "application/json").await.body;
+    let address = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().expect("an address").to_owned();
+    let current = ask(address, None).await?;
+    assert_eq!(current.headers()[header::CACHE_CONTROL], "public, immutable");
+    let old = ask("/openapi/v3/apis/apps/v1?hash=0".into(), None).await?;
+    assert_eq!(old.status(), 301);
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    assert_eq!(read(&client, "/openapi/v2", protobuf).await.code, 406);
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_and_objects_are_counted() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let maps = Api::<ConfigMap>::default_namespaced(client.clone());
+    maps.create(&PostParams::default(), &basket("a")).await?;
+    maps.get_opt("none").await?;
+    let text = client.request_text(Request::get("/metrics").body(Vec::new())?).await?;
+    let about = |verb: &str, scope: &str| {
+        format!(
+            "{{verb=\"{verb}\",group=\"\",version=\"v1\",resource=\"configmaps\",subresource=\"\",scope=\"{scope}\",component=\"apiserver\""
+        )
+    };
+    for line in [
+        format!("apiserver_request_total{},code=\"201\"}} 1", about("POST", "namespace")),
+        format!("apiserver_request_total{},code=\"404\"}} 1", about("GET", "resource")),
+        format!("apiserver_request_duration_seconds_count{}}} 1", about("POST", "namespace")),
+        "apiserver_storage_objects{resource=\"priorityclasses.scheduling.k8s.io\"} 2".to_owned(),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod lists;
 mod namespaces;
 mod objects;
 mod pods;
+mod policies;
 mod runtime;
 mod services;
 mod start;

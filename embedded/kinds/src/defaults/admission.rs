@@ -1,4 +1,4 @@
-//! Defaults of admission webhooks.
+//! Defaults of admission webhooks and policies.
 
 use serde_json::Value;
 
@@ -20,6 +20,25 @@ pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
             fill(service, "port", 443);
         }
     });
+}
+
+/// A policy that judges requests, or what puts it into force.
+pub(super) fn policy(kind: &str, object: &mut Value) {
+    let Some(spec) = child(object, "spec") else { return };
+    let matches = if kind == "ValidatingAdmissionPolicy" {
+        fill(spec, "failurePolicy", "Fail");
+        child(spec, "matchConstraints")
+    } else {
+        child(spec, "matchResources")
+    };
+    if let Some(matches) = matches {
+        fill(matches, "matchPolicy", "Equivalent");
+        ensure(matches, "namespaceSelector");
+        ensure(matches, "objectSelector");
+        for rules in ["resourceRules", "excludeResourceRules"] {
+            each(matches, rules, |rule| fill(rule, "scope", "*"));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -229,8 +229,17 @@ fn extensions() -> Vec<Row> {
     let hooks = |kind: &str, plural: &str| {
         row("admissionregistration.k8s.io", "v1", kind, plural).cluster().category("api-extensions").generation()
     };
+    let flow = |kind: &str, plural: &str| {
+        row("flowcontrol.apiserver.k8s.io", "v1", kind, plural)
+            .cluster()
+            .named(NameRule::PathSegment)
+            .generation()
+            .status()
+    };
     vec![
         hooks("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        hooks("ValidatingAdmissionPolicy", "validatingadmissionpolicies").status(),
+        hooks("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
         hooks("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
         row("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
             .cluster()
@@ -242,5 +251,7 @@ fn extensions() -> Vec<Row> {
         row("coordination.k8s.io", "v1", "Lease", "leases"),
         row("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses").cluster(),
         row("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").generation(),
+        flow("FlowSchema", "flowschemas"),
+        flow("PriorityLevelConfiguration", "prioritylevelconfigurations"),
     ]
 }

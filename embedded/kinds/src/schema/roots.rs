@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{
     admissionregistration, apps, authentication, authorization, autoscaling, batch, coordination, core, discovery,
-    events, networking, node, policy, rbac, scheduling, storage,
+    events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta;
@@ -55,7 +55,8 @@ pub(super) const ROOTS: &[Row] = rows! {
     "rbac.authorization.k8s.io" "v1": rbac v1 { ClusterRole ClusterRoleBinding Role RoleBinding }
     "storage.k8s.io" "v1": storage v1 { CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment }
     "admissionregistration.k8s.io" "v1": admissionregistration v1 {
-        MutatingWebhookConfiguration ValidatingWebhookConfiguration
+        MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+        ValidatingWebhookConfiguration
     }
     "apiextensions.k8s.io" "v1": apiextensions v1 { CustomResourceDefinition }
     "apiregistration.k8s.io" "v1": apiregistration v1 { APIService }
@@ -63,6 +64,7 @@ pub(super) const ROOTS: &[Row] = rows! {
     "coordination.k8s.io" "v1": coordination v1 { Lease }
     "node.k8s.io" "v1": node v1 { RuntimeClass }
     "discovery.k8s.io" "v1": discovery v1 { EndpointSlice }
+    "flowcontrol.apiserver.k8s.io" "v1": flowcontrol v1 { FlowSchema PriorityLevelConfiguration }
 };
 
 /// What every document needs besides: the parts of the machinery that requests and answers are made of.

@@ -57,6 +57,11 @@ impl Report {
         self.push(path, ProblemKind::TooLong, format!("Too long: may not be more than {most} bytes"));
     }
 
+    /// `Too many: n: must have at most m items`.
+    pub(super) fn too_many(&mut self, path: impl Into<String>, count: usize, most: usize) {
+        self.push(path, ProblemKind::TooMany, format!("Too many: {count}: must have at most {most} items"));
+    }
+
     /// A number that must lie between two bounds; nothing is said of what is not a number.
     pub(super) fn between(&mut self, path: impl Into<String>, value: &Value, least: i64, most: i64) {
         if let Some(number) = value.as_i64().filter(|number| !(least..=most).contains(number)) {

@@ -1,0 +1,84 @@
+//! Admission policies in CEL.
+
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::fixtures::{Tested, basket, cluster, eventually, of, press, refusal};
+
+/// Puts a policy into force.
+async fn enforce(client: &Client, spec: Value, actions: &[&str]) -> Result<(), kube::Error> {
+    let policy: ValidatingAdmissionPolicy = of(json!({"metadata": {"name": "p"}, "spec": spec}));
+    Api::all(client.clone()).create(&PostParams::default(), &policy).await?;
+    let binding: ValidatingAdmissionPolicyBinding =
+        of(json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": actions}}));
+    Api::all(client.clone()).create(&PostParams::default(), &binding).await?;
+    Ok(())
+}
+
+fn rules(group: &str, resource: &str) -> Value {
+    json!({"resourceRules": [{
+        "apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}]})
+}
+
+#[tokio::test]
+async fn a_policy_refuses_what_its_expressions_refuse() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let spec = json!({
+        "matchConstraints": rules("apps", "deployments"),
+        "variables": [{"name": "replicas", "expression": "object.spec.replicas"},
+                      {"name": "odd", "expression": "variables.replicas % 2 == 1"}],
+        "validations": [
+            {"expression": "variables.replicas > 1", "messageExpression": "'wants ' + string(variables.replicas) + ' replicas'"},
+            {"expression": "variables.odd || variables.replicas < 4", "reason": "Forbidden"}],
+    });
+    enforce(&client, spec, &["Deny"]).await?;
+    let api = Api::<Deployment>::default_namespaced(client.clone());
+    api.create(&PostParams::default(), &press("fine")).await?;
+    let one = Patch::Merge(json!({"spec": {"replicas": 1}}));
+    let refused = refusal(api.patch("fine", &PatchParams::default(), &one).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+    assert_eq!(
+        refused.message,
+        "deployments.apps \"fine\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: \
+         wants 1 replicas"
+    );
+    let many = Patch::Merge(json!({"spec": {"replicas": 4}}));
+    let refused = refusal(api.patch("fine", &PatchParams::default(), &many).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));
+    assert!(refused.message.ends_with("failed expression: variables.odd || variables.replicas < 4"));
+    let policies = Api::<ValidatingAdmissionPolicy>::all(client);
+    eventually(&policies, "p", |policy: Option<&ValidatingAdmissionPolicy>| {
+        policy.and_then(|policy| policy.status.as_ref()).is_some_and(|status| status.type_checking.is_some())
+    })
+    .await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_policy_that_fails_is_met_as_it_says() -> Tested {
+    let (_cluster, client) = cluster().await;
+    let maps = Api::<ConfigMap>::default_namespaced(client.clone());
+    let mut spec = json!({
+        "matchConstraints": rules("", "configmaps"), "failurePolicy": "Ignore",
+        "matchConditions": [{"name": "fruit", "expression": "has(object.data)"}],
+        "validations": [{"expression": "object.data.none == 'x'"}],
+    });
+    enforce(&client, spec.clone(), &["Deny"]).await?;
+    maps.create(&PostParams::default(), &basket("a")).await?;
+    spec["failurePolicy"] = json!("Fail");
+    let policies = Api::<ValidatingAdmissionPolicy>::all(client.clone());
+    policies.patch("p", &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await?;
+    let refused = refusal(maps.create(&PostParams::default(), &basket("b")).await);
+    assert!(refused.message.contains("expression 'object.data.none == 'x'' resulted in error: no such key: none"));
+    let empty: ConfigMap = of(json!({"metadata": {"name": "c"}}));
+    maps.create(&PostParams::default(), &empty).await?;
+    spec["validations"] = json!([{"expression": "("}]);
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let refused = refusal(policies.patch("p", &PatchParams::default(), &patch).await);
+    assert!(refused.message.contains("compilation failed"), "{}", refused.message);
+    Ok(())
+}
