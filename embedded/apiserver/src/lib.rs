@@ -8,7 +8,7 @@
 //! Storage, field ownership, the built-in kinds and security are crates of their own; this one is the server between
 //! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
 //!
-//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, MutatingAdmissionPolicy, quotas, the
+//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, MutatingAdmissionPolicy, limit ranges, the
 //! aggregation layer, and what needs a node (logs, exec, port-forward).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -26,6 +26,7 @@ mod metrics;
 mod object;
 mod openapi;
 mod path;
+mod quotas;
 mod registry;
 mod reply;
 mod reviews;

@@ -24,6 +24,7 @@ use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::object::{meta, of_entry};
 use crate::path::{Asked, Query, Target, verb};
+use crate::quotas;
 use crate::registry::{Registry, Served};
 use crate::reply::warn;
 use crate::services::Allocations;
@@ -55,6 +56,7 @@ pub struct Server {
     registry: RwLock<Arc<Registry>>,
     policy: RwLock<Policy>,
     allocations: Allocations,
+    turn: quotas::Turn,
     advertise: Option<IpAddr>,
     metrics: Metrics,
     faults: Faults,
@@ -80,6 +82,7 @@ impl Server {
             registry: RwLock::new(Arc::new(Registry::builtin())),
             policy: RwLock::default(),
             allocations,
+            turn: quotas::Turn::default(),
             advertise: config.advertise,
             metrics: Metrics::default(),
             faults: Faults::default(),
@@ -122,6 +125,11 @@ impl Server {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Whose turn it is to use what quotas leave.
+    pub(crate) fn turn(&self) -> &quotas::Turn {
+        &self.turn
     }
 
     /// What is counted.

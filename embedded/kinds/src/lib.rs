@@ -52,6 +52,7 @@ mod jsonpath;
 mod openapi;
 mod qos;
 mod quantity;
+pub mod quota;
 mod read;
 mod resource;
 mod schema;

@@ -61,6 +61,24 @@ impl Quantity {
         }
     }
 
+    /// So many.
+    pub fn whole(count: i64) -> Self {
+        Self { nano: i128::from(count) * NANO, notation: Notation::Decimal }
+    }
+
+    /// Both together, in the notation of the one that says more of it than none.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let notation = if self.is_zero() { other.notation } else { self.notation };
+        Self { nano: self.nano.saturating_add(other.nano), notation }
+    }
+
+    /// What is left without another.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { nano: self.nano.saturating_sub(other.nano), notation: self.notation }
+    }
+
     /// In thousandths, rounded up: how cpu is counted.
     pub fn milli(self) -> i64 {
         self.in_steps_of(NANO / 1000)

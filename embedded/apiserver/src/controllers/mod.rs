@@ -9,6 +9,7 @@ mod myself;
 mod namespaces;
 mod policies;
 mod queue;
+mod quotas;
 mod roles;
 
 use std::fmt::Debug;
@@ -46,6 +47,7 @@ struct Work {
     roles: Queue<()>,
     namespaces: Queue<String>,
     policies: Queue<String>,
+    quotas: Queue<String>,
     garbage: Queue<String>,
     graph: Graph,
 }
@@ -76,6 +78,11 @@ pub(crate) fn start(server: &Arc<Server>) {
         "policies",
         |work| &work.policies,
         |server, _, key| Box::pin(async move { policies::reconcile(&server, &key).await }),
+    );
+    begin.spawn(
+        "quotas",
+        |work| &work.quotas,
+        |server, _, namespace| Box::pin(async move { quotas::reconcile(&server, &namespace).await }),
     );
     begin.spawn(
         "garbage",
@@ -160,6 +167,9 @@ impl Work {
                 if namespaces::is_missed(server, change) {
                     self.namespaces.add(meta(&change.object, "namespace").to_owned());
                 }
+                if quotas::counts(server, change) {
+                    self.quotas.add(meta(&change.object, "namespace").to_owned());
+                }
                 if let Some(definition) = definitions::waiting(server, change) {
                     self.definitions.add(definition);
                 }
@@ -176,6 +186,8 @@ pub(crate) struct Change {
     pub(crate) object: Value,
     /// Whether it is gone.
     pub(crate) gone: bool,
+    /// Whether it asks for what it asked for before.
+    pub(crate) keeps_spec: bool,
 }
 
 impl Change {
@@ -184,7 +196,12 @@ impl Change {
         let object: Value = serde_json::from_slice(bytes).ok()?;
         let served = server.registry().of_kind(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
         let object = read(&served.resource, bytes).ok()?;
-        Some(Self { served, key: key.to_owned(), object, gone: value.is_none() })
+        let gone = value.is_none();
+        // Only who looks at it pays for it.
+        let before = previous.filter(|_| !gone && served.resource.is("", "ResourceQuota"));
+        let before: Option<Value> = before.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let keeps_spec = before.is_some_and(|before| asks_the_same(&before, &object));
+        Some(Self { served, key: key.to_owned(), object, gone, keeps_spec })
     }
 }
 

@@ -9,8 +9,8 @@ use super::{Done, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{generate_name, meta, meta_mut, timestamp, write};
-use crate::services;
 use crate::status::ApiError;
+use crate::{quotas, services};
 
 /// How often a generated name is tried again when it is taken.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -88,6 +88,7 @@ pub(super) async fn store(call: &Call<'_>, mut object: Value) -> Result<Done, Ap
     let _claim = services::allocate(call, None, &mut object)?;
     prepare::validate(call, &object, None)?;
     admission::admit(call, "CREATE", &object, None).await?;
+    let _turn = quotas::admit(call, None, &object).await?;
     for _ in 0..GENERATED_NAME_TRIES {
         let key = call.key(meta(&object, "name"));
         if call.is_dry_run()? {

@@ -10,8 +10,8 @@ use super::{Done, create, finish_deletion, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
-use crate::services;
 use crate::status::ApiError;
+use crate::{quotas, services};
 
 /// How often an update without a resource version is tried again when it is overtaken.
 const TRIES: usize = 5;
@@ -168,6 +168,7 @@ pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: 
         return Err(ApiError::forbidden_object(resource, meta(&new, "name"), why));
     }
     admission::admit(call, "UPDATE", &new, Some(old)).await?;
+    let _turn = quotas::admit(call, Some(old), &new).await?;
     let new = c5c3_fields::settle(old, new);
     if is_unchanged(old, &new) || call.is_dry_run()? {
         return Ok(Done::ok(new));

@@ -13,6 +13,7 @@ mod namespaces;
 mod objects;
 mod pods;
 mod policies;
+mod quotas;
 mod runtime;
 mod services;
 mod start;
