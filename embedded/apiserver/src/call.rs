@@ -6,7 +6,8 @@ use bytes::Bytes;
 use c5c3_auth::UserInfo;
 use c5c3_fields::{Scope, Writer};
 use c5c3_protobuf::DecodeError;
-use http::{HeaderMap, header};
+use http::{HeaderMap, Uri, header};
+use hyper::upgrade::OnUpgrade;
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_saphyr::DuplicateKeyPolicy;
@@ -37,10 +38,14 @@ pub struct Call<'a> {
     pub target: Target,
     /// With which parameters.
     pub query: Query,
-    /// And headers.
+    /// As the client wrote it.
+    pub uri: Uri,
+    /// With which headers.
     pub headers: HeaderMap,
     /// And body.
     pub body: Bytes,
+    /// The client's connection, for a request that turns it into another protocol's.
+    pub connection: Option<OnUpgrade>,
     /// By whom.
     pub user: UserInfo,
     /// What admission webhooks want the client to hear, whatever becomes of the request.

@@ -8,8 +8,9 @@
 //! Storage, field ownership, the built-in kinds and security are crates of their own; this one is the server between
 //! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
 //!
-//! Bodies may be protobuf; answers are JSON. Not served: conversion webhooks, MutatingAdmissionPolicy, limit ranges, the
-//! aggregation layer, and what needs a node (logs, exec, port-forward).
+//! Bodies may be protobuf; answers are JSON. What only a node knows (logs, exec, port-forward) is fetched from it, by
+//! way of `nodes/`. Not served: conversion webhooks, MutatingAdmissionPolicy, limit ranges, the aggregation layer, admission
+//! of connections to pods (the operation `CONNECT`).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -23,6 +24,7 @@ mod duplicates;
 mod faults;
 mod http_server;
 mod metrics;
+mod nodes;
 mod object;
 mod openapi;
 mod path;

@@ -72,7 +72,7 @@ pub struct Target {
     pub namespace: Option<String>,
     /// The object, if one is named.
     pub name: Option<String>,
-    /// What is below the object, and the rest of the path below that.
+    /// What is below the object, and the rest of the path below that; what is proxied is no business of this server's.
     pub subresource: Option<String>,
 }
 
@@ -103,7 +103,11 @@ impl Asked {
                 plural: plural.to_owned(),
                 namespace: namespace.map(ToOwned::to_owned),
                 name: part(0).filter(|name| !name.is_empty()),
-                subresource: (rest.len() > 1).then(|| rest[1..].join("/")),
+                subresource: match rest {
+                    [] | [_] => None,
+                    [_, "proxy", ..] => Some("proxy".to_owned()),
+                    [_, below @ ..] => Some(below.join("/")),
+                },
             })
         };
         match rest {
@@ -120,7 +124,8 @@ impl Asked {
 /// The verb that RBAC knows a request by.
 pub fn verb(method: &Method, target: &Target, query: &Query) -> &'static str {
     match (method, &target.name) {
-        (&Method::GET | &Method::HEAD, _) if query.is_on("watch") => "watch",
+        // Below an object, `watch` is a word for whoever is there.
+        (&Method::GET | &Method::HEAD, _) if query.is_on("watch") && target.subresource.is_none() => "watch",
         (&Method::GET | &Method::HEAD, Some(_)) => "get",
         (&Method::GET | &Method::HEAD, None) => "list",
         (&Method::POST, _) => "create",
@@ -155,6 +160,8 @@ mod tests {
         let all = target("/apis/apps/v1/deployments");
         assert_eq!((all.group.as_str(), all.name, all.namespace), ("apps", None, None));
         assert_eq!(target("/api/v1/namespaces/a/pods/b%2Fc").name.as_deref(), Some("b/c"));
+        let proxied = target("/api/v1/namespaces/a/services/http:b:80/proxy/c/d");
+        assert_eq!((proxied.name.as_deref(), proxied.subresource.as_deref()), (Some("http:b:80"), Some("proxy")));
         for path in ["/", "/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/version", "/openapi/v3"] {
             assert_eq!(Asked::parse(path), Asked::Path, "{path}");
         }

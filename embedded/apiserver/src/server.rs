@@ -250,7 +250,12 @@ impl Server {
         }
     }
 
-    async fn answer(self: &Arc<Self>, parts: Parts, body: Bytes, user: UserInfo) -> Result<Response<Body>, ApiError> {
+    async fn answer(
+        self: &Arc<Self>,
+        mut parts: Parts,
+        body: Bytes,
+        user: UserInfo,
+    ) -> Result<Response<Body>, ApiError> {
         if body.len() > LARGEST_BODY {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
             return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message));
@@ -285,10 +290,13 @@ impl Server {
                     return Err(ApiError::no_such_path());
                 }
                 let warnings = Warnings::default();
-                let headers = parts.headers;
-                let call = Call { server: self, served, target, query, headers, body, user, warnings: &warnings };
+                let connection = c5c3_relay::client_side(&mut parts);
+                let Parts { method, uri, headers, .. } = parts;
+                let server = self;
+                let call =
+                    Call { server, served, target, query, uri, headers, body, connection, user, warnings: &warnings };
                 let (began, asked) = (Instant::now(), call.target.clone());
-                let mut response = verbs::serve(call, &parts.method).await.unwrap_or_else(Response::from);
+                let mut response = verbs::serve(call, &method).await.unwrap_or_else(Response::from);
                 self.metrics.count(verb, &asked, response.status(), began.elapsed());
                 warn(&mut response, &warnings.take());
                 Ok(response)

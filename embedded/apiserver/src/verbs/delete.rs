@@ -6,7 +6,7 @@ use bytes::Bytes;
 use c5c3_auth::UserInfo;
 use c5c3_kinds::Resource;
 use c5c3_store::{Entry, Expect, WriteError};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -165,8 +165,10 @@ pub(crate) async fn delete_as(
             subresource: None,
         },
         query: Query::default(),
+        uri: Uri::default(),
         headers: HeaderMap::new(),
         body: Bytes::new(),
+        connection: None,
         user: UserInfo::service_account("kube-system", account),
         warnings: &Warnings::default(),
     };

@@ -17,6 +17,7 @@ use http::{Method, Response, StatusCode};
 use serde_json::Value;
 
 use crate::call::Call;
+use crate::nodes::{self, Way};
 use crate::path::verb;
 use crate::reply::{Form, json_reply, warn};
 use crate::status::ApiError;
@@ -43,6 +44,9 @@ impl Done {
 /// Serves a request whose user may do what it asks for.
 pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Body>, ApiError> {
     let verb = verb(method, &call.target, &call.query);
+    if let Some(way) = call.target.subresource.as_deref().and_then(Way::of) {
+        return nodes::serve(&call, way, method, verb).await;
+    }
     let form = Form::wanted(&call.headers, &call.query, call.served.resource.allows("get"))?;
     if let Some(subresource) = call.target.subresource.clone() {
         return serve_below(call, &subresource, verb, form).await;
@@ -84,11 +88,7 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
         ("eviction", "create") => evict::evict(&call).await.map(|done| reply(&call, &done)),
         ("binding", "create") => bind::bind(&call).await.map(|done| reply(&call, &done)),
         ("token", "create") => crate::reviews::token(&call).await.map(|done| reply(&call, &done)),
-        _ => {
-            let message =
-                format!("{} of {} is not served: there is no node behind this API", subresource, resource.plural);
-            Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message))
-        }
+        _ => Err(ApiError::not_allowed()),
     }
 }
 

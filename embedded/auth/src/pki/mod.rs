@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ring::digest::{SHA256, digest};
-use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ServerConfig};
 use secrecy::SecretString;
 
 pub(crate) use key::{P256, random};
@@ -61,7 +61,7 @@ pub enum PkiError {
     /// A name for the server's certificate is neither a DNS name nor an address.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     Name(String),
-    /// A client certificate would last longer than calendars go.
+    /// A certificate would last longer than calendars go.
     #[error("a certificate cannot last {0:?}")]
     Life(Duration),
     /// A file is there and cannot be used; making a new one would lock out everybody who trusts the old one.
@@ -92,6 +92,18 @@ pub struct Identity {
     pub certificate: String,
     /// The private key, PEM.
     pub key: SecretString,
+}
+
+impl Identity {
+    /// How a server speaks TLS that has this certificate and serves nobody without one of the authority in `ca_pem`.
+    pub fn serving(&self, ca_pem: &str) -> Result<ServerConfig, PkiError> {
+        tls::strict_server_config(ca_pem, self)
+    }
+
+    /// How a client speaks TLS that has this certificate and trusts servers of the authority in `ca_pem`.
+    pub fn calling(&self, ca_pem: &str) -> Result<ClientConfig, PkiError> {
+        tls::client_config(ca_pem, self)
+    }
 }
 
 /// Everything that the API server proves itself and its clients with.
@@ -149,15 +161,18 @@ impl Pki {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Identity, PkiError> {
-        let key = P256::generate()?;
-        let until = now.checked_add(ttl).map_err(|_| PkiError::Life(ttl))?;
         let subject = Subject {
             common_name: user.to_owned(),
             organizations: groups.iter().map(|&group| group.to_owned()).collect(),
         };
-        let validity = Validity { from: now - BACKDATE, until };
-        let certificate = x509::issue(&self.authority.issuer(), &key, &subject, &Purpose::Client, validity)?;
-        Ok(Identity { certificate: certificate_pem(&certificate), key: key.pem() })
+        self.authority.identity(&subject, &Purpose::Client, ttl, now)
+    }
+
+    /// A certificate for a server beside this one, such as a node's, under all the names and addresses that it has.
+    pub fn issue_server(&self, names: &[&str], ttl: Duration, now: Timestamp) -> Result<Identity, PkiError> {
+        let common_name = names.first().copied().unwrap_or_default().to_owned();
+        let subject = Subject { common_name, organizations: Vec::new() };
+        self.authority.identity(&subject, &Purpose::Server(&parse_names(names)?), ttl, now)
     }
 
     /// How the server speaks TLS: its certificate, HTTP/2 before HTTP/1.1, client certificates welcome but not needed.
@@ -190,6 +205,20 @@ impl Authority {
         Issuer { subject: &self.subject, key: &self.key }
     }
 
+    fn identity(
+        &self,
+        subject: &Subject,
+        purpose: &Purpose<'_>,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Identity, PkiError> {
+        let key = P256::generate()?;
+        let until = now.checked_add(ttl).map_err(|_| PkiError::Life(ttl))?;
+        let certificate =
+            x509::issue(&self.issuer(), &key, subject, purpose, Validity { from: now - BACKDATE, until })?;
+        Ok(Identity { certificate: certificate_pem(&certificate), key: key.pem() })
+    }
+
     fn server(&self, names: &[ServerName<'static>], now: Timestamp) -> Result<Leaf, PkiError> {
         let key = P256::generate()?;
         let subject = Subject { common_name: "kube-apiserver".to_owned(), organizations: Vec::new() };
@@ -220,9 +249,14 @@ pub fn certificate_user(der: &[u8], now: Timestamp) -> Result<UserInfo, PkiError
 }
 
 fn server_names(extra: &[String]) -> Result<Vec<ServerName<'static>>, PkiError> {
+    let names: Vec<&str> = SERVER_NAMES.into_iter().chain(extra.iter().map(String::as_str)).collect();
+    parse_names(&names)
+}
+
+fn parse_names(texts: &[&str]) -> Result<Vec<ServerName<'static>>, PkiError> {
     let mut names = Vec::new();
-    for name in SERVER_NAMES.into_iter().chain(extra.iter().map(String::as_str)) {
-        let name = ServerName::try_from(name.to_owned()).map_err(|_| PkiError::Name(name.to_owned()))?;
+    for text in texts {
+        let name = ServerName::try_from((*text).to_owned()).map_err(|_| PkiError::Name((*text).to_owned()))?;
         if !names.contains(&name) {
             names.push(name);
         }

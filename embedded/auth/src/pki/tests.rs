@@ -46,6 +46,12 @@ fn handshake(
     config.alpn_protocols = vec![b"h2".to_vec()];
     let mut client = ClientConnection::new(Arc::new(config), ServerName::try_from(name.to_owned()).unwrap())?;
     let mut server = ServerConnection::new(Arc::new(server.tls().unwrap()))?;
+    shake(&mut client, &mut server)?;
+    assert_eq!(server.alpn_protocol(), Some(b"h2".as_slice()));
+    Ok(server.peer_certificates().map(|chain| chain[0].to_vec()))
+}
+
+fn shake(client: &mut ClientConnection, server: &mut ServerConnection) -> Result<(), rustls::Error> {
     while client.is_handshaking() || server.is_handshaking() {
         let mut wire = Vec::new();
         client.write_tls(&mut wire).unwrap();
@@ -56,8 +62,7 @@ fn handshake(
         client.read_tls(&mut wire.as_slice()).unwrap();
         client.process_new_packets()?;
     }
-    assert_eq!(server.alpn_protocol(), Some(b"h2".as_slice()));
-    Ok(server.peer_certificates().map(|chain| chain[0].to_vec()))
+    Ok(())
 }
 
 #[test]
@@ -92,6 +97,25 @@ fn a_server_certificate_is_no_client_certificate() {
     let pki = Pki::in_memory(&[], now()).unwrap();
     let server = Identity { certificate: certificate_pem(&pki.server.certificate), key: pki.server.key.pem() };
     assert!(handshake(&pki, pki.ca_pem(), Some(&server), "localhost").is_err());
+}
+
+#[test]
+fn a_node_serves_those_of_its_authority_and_is_believed_by_them() {
+    let (pki, other) = (Pki::in_memory(&[], now()).unwrap(), Pki::in_memory(&[], now()).unwrap());
+    let node = pki.issue_server(&["oak", "192.0.2.7"], MINUTE, now()).unwrap();
+    let meet = |client: ClientConfig, name: &str| {
+        let mut client = ClientConnection::new(Arc::new(client), ServerName::try_from(name.to_owned()).unwrap())?;
+        shake(&mut client, &mut ServerConnection::new(Arc::new(node.serving(pki.ca_pem()).unwrap()))?)
+    };
+    let caller = pki.issue_client("apiserver", &[], MINUTE, now()).unwrap();
+    for name in ["oak", "192.0.2.7"] {
+        meet(caller.calling(pki.ca_pem()).unwrap(), name).unwrap();
+    }
+    assert!(meet(caller.calling(pki.ca_pem()).unwrap(), "elm").is_err(), "the certificate is for other names");
+    assert!(meet(caller.calling(other.ca_pem()).unwrap(), "oak").is_err(), "the client trusts another authority");
+    let stranger = other.issue_client("apiserver", &[], MINUTE, now()).unwrap();
+    assert!(meet(stranger.calling(pki.ca_pem()).unwrap(), "oak").is_err(), "the node trusts one authority");
+    assert!(pki.issue_server(&["not a name"], MINUTE, now()).is_err());
 }
 
 #[test]
