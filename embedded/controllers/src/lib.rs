@@ -20,10 +20,13 @@ mod context;
 mod cronjobs;
 mod daemon_sets;
 mod deployments;
+mod disruption;
+mod endpoints;
 mod error;
 mod hash;
 mod history;
 mod jobs;
+mod nodes;
 mod owners;
 mod pods;
 mod queue;
@@ -36,6 +39,7 @@ mod testing;
 mod watched;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -48,12 +52,23 @@ use supervise::Task;
 pub struct Options {
     /// The folder that the local-path provisioner makes volumes in.
     pub volumes: PathBuf,
+    /// How long a node may be silent before nothing is known of it.
+    pub node_grace: Duration,
+    /// How long a node has to be missing before its pods are taken to be gone, too.
+    pub orphan_quarantine: Duration,
+    /// How many pods that are over are kept.
+    pub finished_pods: usize,
 }
 
 impl Options {
     /// The usual ones, with volumes in this folder.
     pub fn new(volumes: impl Into<PathBuf>) -> Self {
-        Self { volumes: volumes.into() }
+        Self {
+            volumes: volumes.into(),
+            node_grace: Duration::from_secs(40),
+            orphan_quarantine: Duration::from_secs(40),
+            finished_pods: 12_500,
+        }
     }
 }
 
@@ -77,5 +92,8 @@ fn tasks() -> Vec<Task> {
         Task::new("replicaset-controller", replicas::replica_sets),
         Task::new("replication-controller", replicas::replication_controllers),
         Task::new("statefulset-controller", stateful_sets::run),
+        Task::new("endpoint-slice-controller", endpoints::run),
+        Task::new("controllermanager", disruption::run),
+        Task::new("node-controller", nodes::run),
     ]
 }

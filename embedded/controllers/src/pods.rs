@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodTemplateSpec};
-use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use kube::core::ObjectMeta;
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use kube::core::{ObjectMeta, Selector};
 use kube::{Client, ResourceExt};
 
 use crate::context::Context;
@@ -74,6 +74,12 @@ pub(crate) fn until_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp)
 /// Whether a pod has been ready for long enough.
 pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     until_available(pod, min_ready_seconds, now).is_some_and(|left| left.is_zero())
+}
+
+/// The pods of a namespace that a selector selects, as they are now.
+pub(crate) async fn list(client: &Client, namespace: &str, selector: &Selector) -> Result<Vec<Pod>, kube::Error> {
+    let params = ListParams::default().labels_from(selector);
+    Ok(Api::<Pod>::namespaced(client.clone(), namespace).list(&params).await?.items)
 }
 
 /// Creates a pod for its owner, and tells about it. None: its namespace is going, and there is nothing to be told.

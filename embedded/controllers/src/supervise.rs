@@ -54,7 +54,6 @@ async fn one(context: &Context, task: &Task) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -68,7 +67,7 @@ mod tests {
     async fn what_panics_or_ends_is_started_again_while_the_others_go_on() {
         let cluster = TestCluster::start().await.unwrap();
         let stop = CancellationToken::new();
-        let context = Context::new(cluster.client(), Options { volumes: PathBuf::new() }, stop.clone());
+        let context = Context::new(cluster.client(), Options::new(""), stop.clone());
         let starts = Arc::new(AtomicUsize::new(0));
         let steady = Arc::new(AtomicUsize::new(0));
         let (counted, once) = (starts.clone(), steady.clone());

@@ -13,7 +13,7 @@ mod template;
 mod tests;
 mod verdict;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::error::{Error, is_gone};
 use crate::queue::Again;
 use crate::watched::live;
-use crate::{owners, queue};
+use crate::{claims, owners, queue};
 
 pub(crate) use self::verdict::finished_at;
 
@@ -45,13 +45,7 @@ pub(crate) async fn run(context: Context) {
 }
 
 async fn look_after(context: Context) {
-    let known = context.jobs.store();
-    let pods = context.pods.concerning(move |change| {
-        let owners = change.versions().filter_map(|pod| owners::controller_ref::<Job>(&pod.metadata));
-        // A pod that nobody controls may be one that a job has to adopt.
-        let free = change.now.iter().filter(|pod| owners::controller(&pod.metadata).is_none());
-        owners.chain(free.flat_map(|pod| claim::takers(&known, pod))).collect::<HashSet<_>>()
-    });
+    let pods = claims::concerned(&context.pods, context.jobs.store(), claim::selector);
     let controller = context.jobs.controller().reconcile_on(pods);
     let memory = Memory::default();
     queue::run(controller, context, move |job, context| reconcile(job, context, memory.clone())).await;

@@ -38,8 +38,9 @@ pub(super) async fn run(context: Context) {
     queue::run(controller, context, reconcile).await;
 }
 
+/// Whether a job counts no more pods.
 fn is_over(job: &Job) -> bool {
-    job.status.as_ref().is_some_and(|status| verdict::finished_at(status).is_some())
+    owners::is_going(&job.metadata) || job.status.as_ref().is_some_and(|status| verdict::finished_at(status).is_some())
 }
 
 async fn reconcile(pod: Arc<Pod>, context: Context) -> Result<Again, Error> {

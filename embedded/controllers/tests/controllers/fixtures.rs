@@ -43,6 +43,11 @@ pub struct Stage {
 impl Stage {
     /// Sets the stage with nodes of these names.
     pub async fn set(nodes: &[&str]) -> Self {
+        Self::set_with(nodes, |_| {}).await
+    }
+
+    /// Sets the stage with controllers that are told something unusual.
+    pub async fn set_with(nodes: &[&str], unusual: impl FnOnce(&mut Options)) -> Self {
         let cluster = TestCluster::start().await.expect("starts");
         let client = cluster.client();
         for name in nodes {
@@ -51,7 +56,8 @@ impl Stage {
         }
         let volumes = std::env::temp_dir().join(format!("c5c3-volumes-{}", Timestamp::now().as_nanosecond()));
         let stop = CancellationToken::new();
-        let options = Options { volumes: volumes.clone() };
+        let mut options = Options::new(&volumes);
+        unusual(&mut options);
         tokio::spawn(c5c3_controllers::run(client.clone(), options, stop.clone()));
         let (pretending, until) = (client.clone(), stop.clone());
         tokio::spawn(async move { until.run_until_cancelled(Box::pin(pretended::node(pretending))).await });
@@ -110,6 +116,17 @@ impl Stage {
         let about = events.into_iter().filter(|event| event.involved_object.name.as_deref() == Some(about));
         let text = |event: Event| [event.type_, event.reason, event.message].map(Option::unwrap_or_default).join(" ");
         about.map(text).collect()
+    }
+
+    /// Waits until users are told something about an object.
+    pub async fn told_of(&self, about: &str, what: &str) {
+        let mut changes = watcher(self.api::<Event>(), watcher::Config::default()).default_backoff().boxed();
+        let told = async {
+            while !self.told(about).await.iter().any(|told| told == what) {
+                changes.next().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody is told {what} about {about}"));
     }
 }
 

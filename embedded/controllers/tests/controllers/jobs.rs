@@ -82,7 +82,7 @@ async fn every_pod_of_a_job_is_counted_once_whatever_fails_in_between() -> Teste
     let reasons: Vec<_> = status.conditions.unwrap().into_iter().map(|found| (found.type_, found.reason)).collect();
     let reached = Some("CompletionsReached".to_owned());
     assert_eq!(reasons, [("SuccessCriteriaMet".into(), reached.clone()), ("Complete".into(), reached)]);
-    assert!(stage.told("bake").await.contains(&"Normal Completed Job completed".to_owned()));
+    stage.told_of("bake", "Normal Completed Job completed").await;
     Ok(())
 }
 
@@ -98,17 +98,8 @@ async fn a_job_fails_at_its_limit_and_takes_its_other_pods_with_it() -> Tested {
     let reason = "Job has reached the specified backoff limit";
     assert!(status.conditions.unwrap().iter().all(|found| found.message.as_deref() == Some(reason)));
     stage.pods_until("job=burn", |pods| pods.len() == 1).await;
-    eventually_told(&stage, "burn", &format!("Warning BackoffLimitExceeded {reason}")).await;
+    stage.told_of("burn", &format!("Warning BackoffLimitExceeded {reason}")).await;
     Ok(())
-}
-
-async fn eventually_told(stage: &Stage, about: &str, what: &str) {
-    let told = async {
-        while !stage.told(about).await.iter().any(|told| told == what) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(crate::fixtures::PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody is told {what}"));
 }
 
 #[tokio::test]
@@ -264,6 +255,6 @@ async fn a_cron_job_makes_a_job_when_it_is_time() -> Tested {
         })
     };
     eventually(&api, "sweep", succeeded).await;
-    eventually_told(&stage, "sweep", &format!("Normal SuccessfulCreate Created job {name}")).await;
+    stage.told_of("sweep", &format!("Normal SuccessfulCreate Created job {name}")).await;
     Ok(())
 }

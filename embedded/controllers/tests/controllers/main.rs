@@ -7,6 +7,8 @@ mod daemon_sets;
 mod deployments;
 mod fixtures;
 mod jobs;
+mod nodes;
 mod replica_sets;
+mod services;
 mod start;
 mod stateful_sets;
