@@ -14,6 +14,9 @@ pub(crate) enum Error {
     /// A value that should be JSON is not.
     #[error("cannot read what a revision holds: {0}")]
     Json(#[from] serde_json::Error),
+    /// A folder cannot be made or deleted.
+    #[error(transparent)]
+    Disk(#[from] std::io::Error),
 }
 
 impl Error {

@@ -36,6 +36,7 @@ mod stateful_sets;
 mod supervise;
 #[cfg(test)]
 mod testing;
+mod volumes;
 mod watched;
 
 use std::path::PathBuf;
@@ -95,5 +96,6 @@ fn tasks() -> Vec<Task> {
         Task::new("endpoint-slice-controller", endpoints::run),
         Task::new("controllermanager", disruption::run),
         Task::new("node-controller", nodes::run),
+        Task::new("persistentvolume-controller", volumes::run),
     ]
 }

@@ -12,3 +12,4 @@ mod replica_sets;
 mod services;
 mod start;
 mod stateful_sets;
+mod volumes;
