@@ -90,6 +90,8 @@ pub(crate) async fn claimed<O: Namespaced, K: Namespaced>(
         object.meta().namespace == owner.meta().namespace
             && controlled_by(object.meta(), &uid)
             && !selector.matches(object.labels())
+            // One that is selected by now was only known to be otherwise.
+            && !found.iter().any(|live| live.meta().uid == object.meta().uid)
     });
     found.extend(strays.into_iter().map(Arc::unwrap_or_clone));
     found.retain(counts);
