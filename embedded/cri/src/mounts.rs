@@ -50,7 +50,7 @@ pub(crate) fn is_namespace(file: &Path) -> io::Result<bool> {
 }
 
 /// Unmounts whatever lies under a folder, the last mounted first; what could not be unmounted, with the reason.
-pub(crate) fn unmount_under(folder: &Path) -> io::Result<Vec<(PathBuf, io::Error)>> {
+pub fn unmount_under(folder: &Path) -> io::Result<Vec<(PathBuf, io::Error)>> {
     let found = mounts()?;
     let under = found.iter().rev().filter(|mount| mount.point.starts_with(folder));
     // Detached: who still has a file open there keeps it, and the mount goes with the last of them.

@@ -1,6 +1,7 @@
 //! The client of a container runtime: a method for each call, and an error that says which call failed on what.
 //!
-//! `GetContainerEvents` is missing: containerd has it from version 1.7 on, and Debian 12 ships 1.6. A node lists instead.
+//! `GetContainerEvents` is missing: containerd has it from version 1.7 on, and Debian 12 ships 1.6. What ends is told by
+//! containerd's own events instead ([`Runtime::exits`]).
 
 use std::fmt;
 use std::path::Path;
@@ -26,7 +27,7 @@ const LARGEST_ANSWER: usize = 16 << 20;
 /// after it broke.
 #[derive(Clone, Debug)]
 pub struct Runtime {
-    channel: Channel,
+    pub(crate) channel: Channel,
 }
 
 /// A call that failed: which one, on what, and the runtime's reason.
@@ -43,7 +44,7 @@ pub struct CallError {
 }
 
 impl CallError {
-    fn new(call: &'static str, subject: &str, status: &Status) -> Self {
+    pub(crate) fn new(call: &'static str, subject: &str, status: &Status) -> Self {
         // A connection that was refused says so only in its causes.
         let causes = std::iter::successors(std::error::Error::source(status), |&cause| cause.source());
         let reason = causes.fold(status.message().to_owned(), |reason, cause| {

@@ -1,0 +1,87 @@
+//! What a node has to be told: its place on the machine, its addresses, how its pods find names.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use c5c3_cri::{Programs, Site};
+use k8s_openapi::api::core::v1::Taint;
+
+/// The settings of one node.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// The node's name, data folder, sockets and cgroup.
+    pub site: Site,
+    /// The node's address, `InternalIP`.
+    pub address: IpAddr,
+    /// The addresses of its pods.
+    pub pod_cidr: String,
+    /// The value of `topology.kubernetes.io/zone`.
+    pub zone: String,
+    /// Labels beside those that every node has.
+    pub labels: BTreeMap<String, String>,
+    /// Taints that the node registers with.
+    pub taints: Vec<Taint>,
+    /// Where the node's HTTP server listens, on `address`.
+    pub port: u16,
+    /// The name servers of pods with `dnsPolicy: ClusterFirst`.
+    pub cluster_dns: Vec<IpAddr>,
+    /// The domain that Services have their names in.
+    pub cluster_domain: String,
+    /// How many pods the node takes.
+    pub max_pods: u32,
+    /// An upper bound of what the node offers, where the machine is shared by several.
+    pub capacity: Capacity,
+    /// Where locally built images appear as archives, and the programs to import them with. Without, none is imported.
+    pub archives: Option<(PathBuf, Programs)>,
+    /// The image of sandboxes, which is never collected.
+    pub pause_image: String,
+}
+
+/// What a node may offer at most; where nothing is set, what the machine has.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Capacity {
+    /// In thousandths of a core.
+    pub milli_cpu: Option<i64>,
+    /// In bytes.
+    pub memory: Option<i64>,
+}
+
+impl NodeConfig {
+    /// The settings of a node, with what upstream's kubelet has for the rest.
+    pub fn new(site: Site, address: IpAddr) -> Self {
+        Self {
+            site,
+            address,
+            pod_cidr: String::new(),
+            zone: "local".to_owned(),
+            labels: BTreeMap::new(),
+            taints: Vec::new(),
+            port: 10250,
+            cluster_dns: Vec::new(),
+            cluster_domain: "cluster.local".to_owned(),
+            max_pods: 110,
+            capacity: Capacity::default(),
+            archives: None,
+            pause_image: c5c3_cri::images::PAUSE.to_owned(),
+        }
+    }
+
+    /// The name of the Node object.
+    pub fn name(&self) -> &str {
+        self.site.node()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use c5c3_cri::Instance;
+
+    use super::*;
+
+    /// The node `n1` of the cluster `test`.
+    pub(crate) fn config() -> NodeConfig {
+        let site = Site::new(Instance::new("test").unwrap(), "n1", "/data/n1").unwrap();
+        NodeConfig::new(site, "10.123.0.11".parse().unwrap())
+    }
+}

@@ -1,0 +1,101 @@
+//! The pods that are meant for this node: a worker for each.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod as Object;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, Event, watcher};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::node::Node;
+use crate::orphans;
+use crate::pod::Pod;
+use crate::worker::{self, Wanted};
+
+/// Follows the API's pods and keeps their workers, for ever. When the future is dropped the workers end, and the
+/// containers stay.
+pub(crate) async fn run(node: Arc<Node>) {
+    let api = Api::<Object>::all(node.client.clone());
+    let config = Config::default().fields(&format!("spec.nodeName={}", node.name()));
+    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut crew = Crew { node, workers: HashMap::new(), tasks: JoinSet::new(), listed: None, has_swept: false };
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) => crew.hear(event),
+                Some(Err(error)) => tracing::warn!(%error, "cannot follow the pods"),
+                None => return,
+            },
+            Some(done) = crew.tasks.join_next() => crew.leave(done),
+        }
+    }
+}
+
+struct Crew {
+    node: Arc<Node>,
+    /// By uid: a pod may be replaced by another of its name.
+    workers: HashMap<String, watch::Sender<Wanted>>,
+    tasks: JoinSet<String>,
+    /// The uids of a list that is being read.
+    listed: Option<BTreeSet<String>>,
+    has_swept: bool,
+}
+
+impl Crew {
+    fn hear(&mut self, event: Event<Object>) {
+        match event {
+            Event::Init => self.listed = Some(BTreeSet::new()),
+            Event::InitApply(object) | Event::Apply(object) => self.assign(object, false),
+            Event::Delete(object) => self.assign(object, true),
+            Event::InitDone => self.end_of_list(),
+        }
+    }
+
+    fn assign(&mut self, object: Object, is_gone: bool) {
+        let Some(pod) = Pod::new(Arc::new(object)) else { return };
+        let uid = pod.uid().to_owned();
+        if let Some(listed) = &mut self.listed {
+            listed.insert(uid.clone());
+        }
+        let wanted = Wanted { pod, is_gone };
+        if let Some(worker) = self.workers.get(&uid) {
+            worker.send_replace(wanted);
+        } else if !is_gone {
+            let (sender, inbox) = watch::channel(wanted);
+            self.workers.insert(uid, sender);
+            self.tasks.spawn(worker::run(Arc::clone(&self.node), inbox));
+        }
+    }
+
+    /// What is not in the list is gone; what belongs to nobody in it is removed from the machine, once.
+    fn end_of_list(&mut self) {
+        let listed = self.listed.take().unwrap_or_default();
+        for (_, worker) in self.workers.iter().filter(|(uid, _)| !listed.contains(*uid)) {
+            worker.send_modify(|wanted| wanted.is_gone = true);
+        }
+        if !self.has_swept {
+            self.has_swept = true;
+            tokio::spawn(orphans::sweep(Arc::clone(&self.node), listed));
+        }
+    }
+
+    /// A worker has finished, or died: a pod whose worker died gets another with the next change of it.
+    fn leave(&mut self, done: Result<String, tokio::task::JoinError>) {
+        match done {
+            Ok(uid) => drop(self.workers.remove(&uid)),
+            Err(error) => {
+                tracing::error!(%error, "a worker died");
+                let dead: Vec<_> = self.workers.iter().filter(|(_, worker)| worker.is_closed()).collect();
+                let dead: Vec<Wanted> = dead.into_iter().map(|(_, worker)| worker.borrow().clone()).collect();
+                for wanted in dead {
+                    self.workers.remove(wanted.pod.uid());
+                    self.assign(wanted.pod.object().clone(), wanted.is_gone);
+                }
+            }
+        }
+    }
+}

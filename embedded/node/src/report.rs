@@ -1,0 +1,149 @@
+//! Tells the API how a pod is. Whoever decides does not wait for it; of several statuses only the last is written.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod as Object, PodStatus};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::pod::Pod;
+
+/// The conditions that are the node's to set.
+const OWN: [&str; 4] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The statuses of one pod on their way to the API.
+pub(crate) struct Report {
+    status: watch::Sender<Option<PodStatus>>,
+    writer: AbortOnDropHandle<()>,
+}
+
+impl Report {
+    pub(crate) fn new(client: Client, pod: &Pod) -> Self {
+        let (status, wanted) = watch::channel(None);
+        let written = subset(pod.status());
+        let writer = Writer { api: Api::namespaced(client, pod.namespace()), pod: pod.clone(), written };
+        Self { status, writer: AbortOnDropHandle::new(tokio::spawn(writer.run(wanted))) }
+    }
+
+    /// The status that the pod should have.
+    pub(crate) fn tell(&self, status: PodStatus) {
+        self.status.send_if_modified(|told| {
+            let is_new = told.as_ref() != Some(&status);
+            *told = Some(status);
+            is_new
+        });
+    }
+
+    /// Writes the last status, then lets the API forget the pod.
+    pub(crate) async fn finish(&self, client: Client, pod: &Pod) {
+        self.writer.abort();
+        let last = self.status.borrow().clone();
+        let mut writer =
+            Writer { api: Api::namespaced(client, pod.namespace()), pod: pod.clone(), written: subset(pod.status()) };
+        while let Some(status) = &last {
+            match writer.write(status).await {
+                Ok(()) => break,
+                Err(error) => writer.complain(&error).await,
+            }
+        }
+        while let Err(error) = writer.delete().await {
+            writer.complain(&error).await;
+        }
+    }
+}
+
+struct Writer {
+    api: Api<Object>,
+    pod: Pod,
+    /// What the API has, as far as the node sets it.
+    written: Value,
+}
+
+impl Writer {
+    async fn run(mut self, mut wanted: watch::Receiver<Option<PodStatus>>) {
+        while wanted.changed().await.is_ok() {
+            let mut status = wanted.borrow_and_update().clone();
+            while let Some(wished) = &status {
+                match self.write(wished).await {
+                    Ok(()) => break,
+                    Err(error) => self.complain(&error).await,
+                }
+                status.clone_from(&wanted.borrow_and_update());
+            }
+        }
+    }
+
+    async fn write(&mut self, status: &PodStatus) -> kube::Result<()> {
+        let wanted = subset(Some(status));
+        if wanted == self.written {
+            return Ok(());
+        }
+        let patch = json!({"metadata": {"uid": self.pod.uid()}, "status": replacing(wanted.clone())});
+        let patched = self.api.patch_status(self.pod.name(), &PatchParams::default(), &Patch::Strategic(patch)).await;
+        ignoring_loss(patched)?;
+        self.written = wanted;
+        Ok(())
+    }
+
+    async fn delete(&self) -> kube::Result<()> {
+        let preconditions = Preconditions { uid: Some(self.pod.uid().to_owned()), resource_version: None };
+        let how = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default().grace_period(0) };
+        ignoring_loss(self.api.delete(self.pod.name(), &how).await)
+    }
+
+    async fn complain(&self, error: &kube::Error) {
+        tracing::warn!(pod = self.pod.description(), %error, "cannot tell the API about a pod");
+        sleep(RETRY).await;
+    }
+}
+
+/// A pod that is gone, or has been replaced by another of its name, needs no status.
+fn ignoring_loss<T>(outcome: kube::Result<T>) -> kube::Result<()> {
+    match outcome {
+        Err(kube::Error::Api(error)) if [404, 409].contains(&error.code) => Ok(()),
+        outcome => outcome.map(drop),
+    }
+}
+
+/// What the node sets of a status, with times as the API shows them.
+fn subset(status: Option<&PodStatus>) -> Value {
+    let mut value = json!(status);
+    if let Some(conditions) = value["conditions"].as_array_mut() {
+        conditions.retain(|condition| condition["type"].as_str().is_some_and(|name| OWN.contains(&name)));
+        conditions.sort_by_key(|condition| condition["type"].as_str().map(str::to_owned));
+    }
+    value
+}
+
+/// Lists that a patch would merge are replaced: a new sandbox has another address.
+fn replacing(mut status: Value) -> Value {
+    for list in ["podIPs", "hostIPs"] {
+        if let Some(list) = status[list].as_array_mut() {
+            list.insert(0, json!({"$patch": "replace"}));
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_of_others_are_not_written() {
+        let condition = |name: &str| json!({"type": name, "status": "True"});
+        let all = ["PodScheduled", "Ready", "shop.test/open", "Initialized"].map(condition);
+        let status: PodStatus =
+            serde_json::from_value(json!({"conditions": all, "podIPs": [{"ip": "10.0.0.1"}]})).unwrap();
+        let names = subset(Some(&status));
+        let names: Vec<&str> =
+            names["conditions"].as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
+        assert_eq!(names, ["Initialized", "Ready"]);
+        assert_eq!(replacing(subset(Some(&status)))["podIPs"], json!([{"$patch": "replace"}, {"ip": "10.0.0.1"}]));
+    }
+}
