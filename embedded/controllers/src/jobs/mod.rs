@@ -14,6 +14,7 @@ mod tests;
 mod verdict;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -109,14 +110,19 @@ async fn change_pods(
     for pod in retire.iter().chain(stop) {
         crate::pods::delete(context, job, pod).await?;
     }
-    for wanted in create {
-        let pod = template::pod(job, &spec.template, wanted);
-        if crate::pods::create(context, job, &pod).await?.is_none() {
-            break;
+    let made = AtomicI32::new(0);
+    let done = crate::pods::slowly(create.len(), |number| {
+        let (pod, made) = (template::pod(job, &spec.template, &create[number]), &made);
+        async move {
+            let pod = crate::pods::create(context, job, &pod).await?;
+            made.fetch_add(i32::from(pod.is_some()), Ordering::Relaxed);
+            Ok(())
         }
-        status.active = Some(status.active.unwrap_or(0) + 1);
-    }
-    Ok(())
+    });
+    let done = done.await;
+    let active = status.active.unwrap_or(0) + made.into_inner();
+    status.active = Some(active).filter(|active| *active > 0);
+    done.map_err(Error::from)
 }
 
 /// Writes the status if it says anything new.

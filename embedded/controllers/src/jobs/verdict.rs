@@ -54,12 +54,11 @@ pub(super) fn set(status: &mut JobStatus, name: &str, is: bool, reason: &str, me
         last_probe_time: Some(Time(now)),
         last_transition_time: Some(Time(now)),
     };
-    let conditions = status.conditions.get_or_insert_default();
-    match conditions.iter_mut().find(|condition| condition.type_ == name) {
+    match status.conditions.iter_mut().flatten().find(|condition| condition.type_ == name) {
         Some(found) if found.status == truth => return false,
         Some(found) => *found = wanted,
         None if !is => return false,
-        None => conditions.push(wanted),
+        None => status.conditions.get_or_insert_default().push(wanted),
     }
     true
 }

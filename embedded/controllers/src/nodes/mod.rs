@@ -10,13 +10,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use c5c3_events::News;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, NodeCondition, ObjectReference, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint};
+use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::reflector::ObjectRef;
-use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use self::taints::Stay;
@@ -94,13 +93,8 @@ async fn silence(context: &Context, node: &Node, conditions: Vec<NodeCondition>)
         Err(error) => return Err(error.into()),
     }
     let message = format!("Node {} status is now: NodeNotReady", node.name_any());
-    context.events.tell(&reference(node), News::Normal, "NodeNotReady", message).await;
+    context.events.normal(node, "NodeNotReady", message).await;
     Ok(())
-}
-
-/// Events about a node name it by its name alone, where users look for them.
-fn reference(node: &Node) -> ObjectReference {
-    ObjectReference { uid: Some(node.name_any()), ..node.object_ref(&()) }
 }
 
 async fn taint(context: &Context, node: &Node, taints: Vec<Taint>) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 mod binding;
 mod claims;
+mod ephemeral;
 mod local_path;
 mod phases;
 mod protection;
@@ -39,6 +40,7 @@ pub(crate) async fn run(context: Context) {
         classes.follow(&context),
         look_after_claims(context.clone(), &claims, &volumes, &classes),
         look_after_volumes(context.clone(), &claims, &volumes),
+        ephemeral::run(context.clone()),
     );
 }
 

@@ -130,6 +130,13 @@ impl Stage {
     }
 }
 
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Most tests have made none.
+        let _ = std::fs::remove_dir_all(&self.volumes);
+    }
+}
+
 /// What can be read, written, printed.
 pub trait Objects: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned + Send + Sync + 'static {}
 impl<K: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned + Send + Sync + 'static> Objects for K {}

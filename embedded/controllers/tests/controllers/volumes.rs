@@ -105,3 +105,18 @@ async fn a_volume_made_by_hand_is_bound_and_kept_when_its_claim_goes() -> Tested
     assert_eq!(released.spec.unwrap().claim_ref.unwrap().name.as_deref(), Some("tight"));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_pod_brings_its_claim_along_and_takes_it_with_it() -> Tested {
+    let stage = Stage::set(&["n1"]).await;
+    let claims = stage.api::<PersistentVolumeClaim>();
+    let template = json!({"spec": claim("x", "c5c3-local", "1Gi")["spec"]});
+    let volumes = json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]);
+    stage.create::<Pod>(json!({"metadata": {"name": "camper"}, "spec": {"containers": [{"name": "c", "image": "i:1"}], "volumes": volumes}})).await;
+    let made =
+        eventually(&claims, "camper-scratch", |claim: Option<&PersistentVolumeClaim>| claim.is_some()).await.unwrap();
+    assert_eq!(made.metadata.owner_references.unwrap()[0].kind, "Pod");
+    stage.api::<Pod>().delete("camper", &DeleteParams::default()).await?;
+    eventually(&claims, "camper-scratch", |claim: Option<&PersistentVolumeClaim>| claim.is_none()).await;
+    Ok(())
+}
