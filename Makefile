@@ -15,11 +15,12 @@ PYTHON_CLIENT := 33.1.0
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-up: packages ## Start an OpenStack on this machine (not built yet: see docs/architecture.md)
-	@echo "make up: the embedded cluster is not part of this version; today: make test, or c5c3 validate -f examples" >&2; exit 1
+up: packages ## Start a cluster on this machine, in the background
+	cargo build --release --locked -p c5c3
+	$(CARGO_TARGET_DIR)/release/c5c3 up --detach
 
-down: ## Stop it and remove what it made (not built yet)
-	@echo "make down: there is nothing to stop: the embedded cluster is not part of this version" >&2; exit 1
+down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe removes that too)
+	$(CARGO_TARGET_DIR)/release/c5c3 down
 
 test: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run all tests
 	cargo test --workspace --locked --doc --quiet

@@ -16,6 +16,28 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start a Kubernetes cluster on this machine, with real containers, and the operators on it
+    #[command(after_help = "Try it:\n  c5c3 up --detach\n  eval \"$(c5c3 env)\"\n  kubectl get nodes\n\n\
+        In the foreground, Ctrl-C ends the cluster as `c5c3 down` does; its data stays. A cluster whose process was \
+        killed is taken over by the next `c5c3 up`, and its containers go on running meanwhile.\n\
+        Image archives (OCI or Docker) that are put into DIR/images are imported by every node.")]
+    Up(UpArgs),
+    /// Stop the cluster, and remove everything that it made on this machine outside its data folder
+    #[command(
+        after_help = "Examples:\n  c5c3 down            # the data stays: c5c3 up goes on with it\n  c5c3 down --wipe     # nothing stays"
+    )]
+    Down(DownArgs),
+    /// Print what a shell needs to use the cluster
+    #[command(after_help = "For sh, bash and zsh:\n  eval \"$(c5c3 env)\"")]
+    Env(DataArgs),
+    /// Check whether this machine can run a cluster, and say what to do if not; changes nothing
+    Doctor(DataArgs),
+    /// Take the power or the network from a node, and give it back
+    #[command(after_help = "Examples:\n  c5c3 node stop node-2     # as if its power had failed\n  \
+        c5c3 node cut node-2      # as if its cable had been pulled\n  c5c3 node start node-2    # well again")]
+    Node(NodeArgs),
+    #[command(hide = true)]
+    NodeAgent(NodeAgentArgs),
     /// Print or write the CRDs of every kind
     #[command(after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -")]
     Crds(CrdsArgs),
@@ -46,6 +68,81 @@ pub(crate) enum Command {
         /// Which shell
         shell: clap_complete::Shell,
     },
+}
+
+/// Which cluster
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct DataArgs {
+    /// The cluster's data folder: one cluster for each
+    #[arg(long, value_name = "DIR", env = "C5C3_DATA", default_value_os_t = c5c3_cluster::Folder::default_path())]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// How many nodes; as many as the cluster has, or 1 when it is new
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=i64::from(c5c3_cluster::MOST_NODES)))]
+    pub(crate) nodes: Option<u8>,
+    /// A label for a node; may be repeated
+    #[arg(long, value_name = "NODE:KEY=VALUE", value_parser = c5c3_cluster::Mark::label)]
+    pub(crate) label: Vec<c5c3_cluster::Mark>,
+    /// A taint for a node; may be repeated
+    #[arg(long, value_name = "NODE:KEY=VALUE:EFFECT", value_parser = c5c3_cluster::Mark::taint)]
+    pub(crate) taint: Vec<c5c3_cluster::Mark>,
+    /// Return when the cluster is ready, and leave it running
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Start no operators
+    #[arg(long)]
+    pub(crate) no_operators: bool,
+    /// What is logged, such as info or info,c5c3_node=debug; warn in the foreground, info when detached
+    #[arg(long, env = "C5C3_LOG")]
+    pub(crate) log: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DownArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// Remove the data folder too: every object, volume and image of the cluster
+    #[arg(long)]
+    pub(crate) wipe: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NodeArgs {
+    #[command(subcommand)]
+    pub(crate) change: NodeChange,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NodeChange {
+    /// Kill a node: its agent and all its containers, at once
+    Stop(NodeName),
+    /// Start a node that was stopped, connect one that was cut
+    Start(NodeName),
+    /// Take a node off the network; what runs on it goes on
+    Cut(NodeName),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NodeName {
+    /// Which node, by the name that `kubectl get nodes` shows
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NodeAgentArgs {
+    /// What the agent is told, as the main process wrote it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// What is logged
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    pub(crate) log: String,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,9 +4,11 @@
 
 mod apiserver;
 mod args;
+mod cluster;
 mod crds;
 mod operator;
 mod reference;
+mod up;
 mod validate;
 
 use std::process::ExitCode;
@@ -17,6 +19,12 @@ use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
+        Command::Up(args) => up::run(&args),
+        Command::Down(args) => cluster::down(&args),
+        Command::Env(args) => cluster::env(&args),
+        Command::Doctor(args) => cluster::doctor(&args),
+        Command::Node(args) => cluster::node(args),
+        Command::NodeAgent(args) => cluster::node_agent(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),

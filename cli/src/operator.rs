@@ -15,14 +15,19 @@ use tokio_util::sync::CancellationToken;
 use crate::Done;
 use crate::args::{LogFormat, OperatorArgs};
 
-type Make = fn(&OperatorArgs) -> Operator;
+/// What an operator may be told: whether it may reach into other namespaces.
+type Make = fn(bool) -> Operator;
 
 /// Every operator, by the name that the command line has for it.
-const OPERATORS: &[(&str, Make)] =
-    &[("controlplane", |args| c5c3_operator_controlplane::operator(args.allow_cross_namespace))];
+const OPERATORS: &[(&str, Make)] = &[("controlplane", c5c3_operator_controlplane::operator)];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPERATORS.iter().map(|(name, _)| *name)
+}
+
+/// All of them, each within the namespaces of its objects.
+pub(crate) fn all() -> impl Iterator<Item = Operator> {
+    OPERATORS.iter().map(|(_, make)| make(false))
 }
 
 pub(crate) fn run(args: OperatorArgs) -> Done {
@@ -45,7 +50,7 @@ async fn serve(args: OperatorArgs) -> Done {
     let operators: Vec<Operator> = OPERATORS
         .iter()
         .filter(|(name, _)| args.names.iter().any(|asked| asked == name))
-        .map(|(_, make)| make(&args))
+        .map(|(_, make)| make(args.allow_cross_namespace))
         .collect();
 
     let server =

@@ -1,0 +1,71 @@
+//! `c5c3 down`, `env`, `doctor` and `node`: what is done with the cluster on this machine beside starting it.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use c5c3_cluster::{Ask, agent, doctor};
+use c5c3_kit::logging::{self, Format};
+
+use crate::args::{DataArgs, DownArgs, NodeAgentArgs, NodeArgs, NodeChange};
+use crate::up::{folder, say};
+use crate::{Done, print};
+
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
+    Ok(runtime.block_on(work))
+}
+
+pub(crate) fn down(args: &DownArgs) -> Done {
+    let folder = folder(&args.data)?;
+    let ended = block_on(c5c3_cluster::down(&folder, args.wipe, &say))?;
+    ended.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+}
+
+pub(crate) fn env(args: &DataArgs) -> Done {
+    let kubeconfig = folder(args)?.kubeconfig();
+    if !kubeconfig.exists() {
+        return Err(format!("{} is not there: start the cluster with `c5c3 up`", kubeconfig.display()));
+    }
+    print(&format!("export KUBECONFIG={}\n", quoted(&kubeconfig.display().to_string())))
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+pub(crate) fn doctor(args: &DataArgs) -> Done {
+    let findings = doctor::examine(&folder(args)?);
+    for finding in &findings {
+        say(&finding.to_string());
+    }
+    let good = findings.iter().all(doctor::Finding::is_good);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub(crate) fn node(args: NodeArgs) -> Done {
+    let (ask, name): (fn(String) -> Ask, _) = match args.change {
+        NodeChange::Stop(name) => (Ask::Stop, name),
+        NodeChange::Start(name) => (Ask::Start, name),
+        NodeChange::Cut(name) => (Ask::Cut, name),
+    };
+    let folder = folder(&name.data)?;
+    say(&block_on(c5c3_cluster::ask(&folder, &ask(name.name)))??);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn node_agent(args: &NodeAgentArgs) -> Done {
+    logging::start(Format::Text, &args.log)?;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    block_on(agent::run(&args.config))?.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_any_path_as_one_word() {
+        assert_eq!(quoted("/home/ada lovelace/it's"), r"'/home/ada lovelace/it'\''s'");
+    }
+}

@@ -1,0 +1,153 @@
+//! `c5c3 up`: the cluster on this machine, and the operators on it.
+
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::process::{Command, ExitCode, Stdio};
+
+use c5c3_cluster::{Cluster, Folder, Options};
+use c5c3_kit::http::Readiness;
+use c5c3_kit::logging::{self, Format};
+use c5c3_kit::metrics::Metrics;
+use c5c3_kit::run::Pace;
+use c5c3_kit::{Operator, Settings, hash};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Done;
+use crate::args::{DataArgs, UpArgs};
+use crate::operator::{self, stop_asked};
+
+/// What the detached process says when the cluster is ready.
+const READY: &str = "ready";
+
+/// The annotation of a CRD by which an unchanged one is known at the next start.
+const HASH: &str = "c5c3.io/installed-hash";
+
+pub(crate) fn run(args: &UpArgs) -> Done {
+    if args.detach {
+        return detach(args);
+    }
+    // In the foreground people read what is said; what is logged is for when something is wrong.
+    logging::start(Format::Text, args.log.as_deref().unwrap_or("warn"))?;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
+    runtime.block_on(serve(args))
+}
+
+pub(crate) fn folder(args: &DataArgs) -> Result<Folder, String> {
+    Folder::new(&args.data).map_err(|error| error.to_string())
+}
+
+/// Says one thing on a line of its own.
+pub(crate) fn say(line: &str) {
+    let _ = crate::print(&format!("{line}\n"));
+}
+
+async fn serve(args: &UpArgs) -> Done {
+    let folder = folder(&args.data)?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let marks = args.label.iter().chain(&args.taint).cloned().collect();
+    let options = Options { folder: folder.clone(), nodes: args.nodes, marks, program };
+    let cluster = Cluster::start(options, &say).await.map_err(|error| error.to_string())?;
+    let stop = CancellationToken::new();
+    let outcome = tokio::select! {
+        outcome = live(args, &folder, &cluster, &stop) => outcome,
+        () = stop_asked() => Ok(()),
+    };
+    say("ending");
+    stop.cancel();
+    cluster.end(&say).await.map_err(|error| error.to_string())?;
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// The cluster's life: operators are started, nodes get ready, commands are answered. Ends only when something is wrong.
+async fn live(args: &UpArgs, folder: &Folder, cluster: &Cluster, stop: &CancellationToken) -> Result<(), String> {
+    let operators = TaskTracker::new();
+    let operate = async {
+        if !args.no_operators {
+            let client = cluster.client("operators");
+            install(&client).await.map_err(|error| format!("cannot install the CRDs: {error}"))?;
+            start_operators(&client, &operators, stop);
+        }
+        Ok(())
+    };
+    let nodes = async { cluster.ready(&say).await.map_err(|error| error.to_string()) };
+    let ready = async {
+        tokio::try_join!(operate, nodes)?;
+        if std::io::stdout().is_terminal() {
+            hint(folder);
+        } else {
+            say(READY);
+        }
+        std::future::pending::<Result<(), String>>().await
+    };
+    tokio::select! {
+        failed = ready => failed,
+        served = cluster.serve(stop) => served.map_err(|error| format!("cannot answer commands: {error}")),
+    }
+}
+
+/// Three things to try.
+fn hint(folder: &Folder) {
+    let default = folder.path() == Folder::default_path();
+    let data = if default { String::new() } else { format!(" --data {}", folder.path().display()) };
+    say(&format!("\nthe cluster is ready\n\n  eval \"$(c5c3 env{data})\"\n  kubectl get nodes\n  c5c3 down{data}\n"));
+}
+
+/// Installs the CRDs that are not there as they are now.
+async fn install(client: &Client) -> Result<(), kube::Error> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for kind in c5c3_api::all() {
+        let mut definition = kind.crd().clone();
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        let hash = hash::of_json(&serde_json::to_value(&definition).map_err(kube::Error::SerdeError)?);
+        let installed = definitions.get_opt(&name).await?;
+        if installed.is_some_and(|installed| installed.annotations().get(HASH) == Some(&hash)) {
+            continue;
+        }
+        definition.annotations_mut().insert(HASH.to_owned(), hash);
+        definitions.patch(&name, &PatchParams::apply("c5c3").force(), &Patch::Apply(definition)).await?;
+    }
+    Ok(())
+}
+
+fn start_operators(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) {
+    let (metrics, readiness) = (Metrics::default(), Readiness::default());
+    for operator in operator::all() {
+        let (client, metrics, readiness, stop) = (client.clone(), metrics.clone(), readiness.clone(), stop.clone());
+        tasks.spawn(async move {
+            let settings = Settings { pace: Pace::default(), election: None };
+            Operator::run(&operator, client, settings, metrics, readiness, stop).await;
+        });
+    }
+}
+
+/// Starts the same command in a session of its own, and stays until the cluster is ready.
+fn detach(args: &UpArgs) -> Done {
+    let folder = folder(&args.data)?;
+    let failed = |error: std::io::Error| format!("cannot start in the background: {error}");
+    std::fs::create_dir_all(folder.path()).map_err(failed)?;
+    let log = std::fs::File::options().create(true).append(true).open(folder.log()).map_err(failed)?;
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new("setsid");
+    command.arg(program).args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"));
+    if args.log.is_none() {
+        command.env("C5C3_LOG", "info");
+    }
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+    for line in lines {
+        if line == READY {
+            hint(&folder);
+            return Ok(ExitCode::SUCCESS);
+        }
+        say(&line);
+    }
+    let _ = child.wait();
+    let log = std::fs::read_to_string(folder.log()).unwrap_or_default();
+    let lines: Vec<_> = log.lines().rev().take(20).collect();
+    let end = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
+    Err(format!("the cluster did not start; the end of {}:\n{end}", folder.log().display()))
+}

@@ -1,0 +1,172 @@
+//! A node's own process, in the node's network namespace: its containerd, its kubelet, its rules.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use c5c3_cri::{Addresses, Containerd, Programs, Runtime, Settings, Site, StartError, images};
+use c5c3_network::{Namespace, policies, services};
+use c5c3_node::NodeConfig;
+use ipnet::Ipv4Net;
+use k8s_openapi::api::core::v1::Taint;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::addresses;
+use crate::folder::{Folder, FolderError};
+use crate::node::NodeSpec;
+
+/// What an agent is told. It is in a file that only its owner can read, beside the kubeconfig that it names.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AgentConfig {
+    pub(crate) data: PathBuf,
+    pub(crate) block: u8,
+    pub(crate) node: NodeSpec,
+    pub(crate) kubeconfig: PathBuf,
+}
+
+/// Why an agent ends.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// What it was told cannot be read.
+    #[error("{}: {why}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The node cannot have this name.
+    #[error(transparent)]
+    Name(#[from] c5c3_cri::BadName),
+    /// Programs are missing.
+    #[error(transparent)]
+    Programs(#[from] c5c3_cri::Missing),
+    /// The container runtime does not start.
+    #[error(transparent)]
+    Runtime(#[from] StartError),
+    /// The image of sandboxes cannot be made or imported.
+    #[error(transparent)]
+    Image(#[from] images::ImageError),
+    /// The container runtime refuses.
+    #[error(transparent)]
+    Call(#[from] c5c3_cri::CallError),
+    /// The API server's client cannot be made.
+    #[error("cannot talk to the API server: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// Runs a node until its standard input ends, which is when the process that started it is gone.
+pub async fn run(config: &Path) -> Result<(), AgentError> {
+    let told = read(config)?;
+    let folder = Folder::new(&told.data)?;
+    let client = client(&told.kubeconfig).await?;
+    let containerd = Containerd::start(settings(&told, &folder)?).await?;
+    let runtime = containerd.runtime();
+    import_pause(&folder.site(&told.node.name)?, &runtime).await?;
+    let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
+    parts.spawn(containerd.keep(stop.clone()));
+    let (of_services, of_policies) = rules(&told, &folder);
+    let here = || Namespace::Current;
+    parts.spawn(services::run(client.clone(), here(), of_services, stop.clone()));
+    parts.spawn(policies::run(client.clone(), here(), of_policies, stop.clone()));
+    parts.spawn(c5c3_node::run(client, runtime, node(&told, &folder)?, stop.clone()));
+    parts.close();
+    until_input_ends().await;
+    stop.cancel();
+    parts.wait().await;
+    Ok(())
+}
+
+/// Every sandbox is made of this image: without it no pod runs.
+async fn import_pause(site: &Site, runtime: &Runtime) -> Result<(), AgentError> {
+    if runtime.image_status(images::PAUSE).await?.is_some() {
+        return Ok(());
+    }
+    let (programs, file) = (Programs::find()?, site.data().join("pause.tar"));
+    let wrong = |error: std::io::Error| AgentError::Config { path: file.clone(), why: error.to_string() };
+    let archive = images::pause(&programs)?.archive().map_err(wrong)?;
+    std::fs::write(&file, archive).map_err(wrong)?;
+    images::import(site, &programs, runtime, &file).await?;
+    Ok(())
+}
+
+/// The node's part of the plan: all addresses, its own, and the range of its pods.
+fn place(told: &AgentConfig) -> (Addresses, Ipv4Addr, Ipv4Net) {
+    let addresses = addresses::of(told.block);
+    (addresses, addresses.node(told.node.number), addresses.pods_of(told.node.number))
+}
+
+fn settings(told: &AgentConfig, folder: &Folder) -> Result<Settings, AgentError> {
+    let (_, address, pods) = place(told);
+    Ok(Settings {
+        site: folder.site(&told.node.name)?,
+        programs: Programs::find()?,
+        namespace: None,
+        address,
+        pods,
+        sandbox_image: images::PAUSE.to_owned(),
+        registries: Vec::new(),
+    })
+}
+
+fn rules(told: &AgentConfig, folder: &Folder) -> (services::Place, policies::Place) {
+    let (addresses, address, pods) = place(told);
+    let instance = folder.instance();
+    let of_services = services::Place {
+        table: format!("c5c3-services-{instance}"),
+        node: Some(told.node.name.clone()),
+        node_addresses: vec![address],
+        pods: Some(pods),
+        services: addresses.services,
+    };
+    let of_policies = policies::Place {
+        table: format!("c5c3-policies-{instance}"),
+        node: told.node.name.clone(),
+        dns: Some(addresses.bridge().addr()),
+    };
+    (of_services, of_policies)
+}
+
+fn node(told: &AgentConfig, folder: &Folder) -> Result<NodeConfig, AgentError> {
+    let (addresses, address, pods) = place(told);
+    let NodeSpec { name, labels, taints, .. } = &told.node;
+    let taint = |taint: &crate::node::Taint| Taint {
+        key: taint.key.clone(),
+        value: Some(taint.value.clone()).filter(|value| !value.is_empty()),
+        effect: taint.effect.clone(),
+        time_added: None,
+    };
+    let mut config = NodeConfig::new(folder.site(name)?, address.into());
+    config.archives = Some((folder.images(), Programs::find()?));
+    config.pod_cidr = pods.to_string();
+    config.labels.clone_from(labels);
+    config.taints = taints.iter().map(taint).collect();
+    config.cluster_dns = vec![addresses.dns().into()];
+    images::PAUSE.clone_into(&mut config.pause_image);
+    Ok(config)
+}
+
+fn read(path: &Path) -> Result<AgentConfig, AgentError> {
+    let wrong = |why: String| AgentError::Config { path: path.into(), why };
+    let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
+}
+
+async fn client(path: &Path) -> Result<kube::Client, AgentError> {
+    let wrong = |why: String| AgentError::Config { path: path.into(), why };
+    let read = Kubeconfig::read_from(path).map_err(|error| wrong(error.to_string()))?;
+    let config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
+    Ok(kube::Client::try_from(config.map_err(|error| wrong(error.to_string()))?)?)
+}
+
+async fn until_input_ends() {
+    let (mut input, mut nothing) = (tokio::io::stdin(), [0; 64]);
+    while input.read(&mut nothing).await.is_ok_and(|count| count > 0) {}
+}

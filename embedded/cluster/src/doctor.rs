@@ -1,0 +1,208 @@
+//! Whether the machine can run a cluster, and what to do about it if not. Looks only; touches nothing.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use c5c3_cri::{Addresses, Programs};
+
+use crate::addresses;
+use crate::folder::Folder;
+
+const GIB: u64 = 1 << 30;
+
+/// Free disk below which no cluster is started: images and logs need room.
+const LEAST_DISK: u64 = 2 * GIB;
+
+/// Free memory below which no cluster is started: what the cluster itself and a few small pods need.
+const LEAST_MEMORY: u64 = GIB / 2;
+
+/// The outcome of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    /// What was seen.
+    pub seen: String,
+    /// How to mend it; none when it is good.
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    fn good(check: &'static str, seen: impl Into<String>) -> Self {
+        Self { check, seen: seen.into(), fix: None }
+    }
+
+    fn bad(check: &'static str, seen: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check, seen: seen.into(), fix: Some(fix.into()) }
+    }
+
+    /// Whether a cluster can be started in spite of it.
+    pub fn is_good(&self) -> bool {
+        self.fix.is_none()
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.fix {
+            None => write!(to, "ok       {:<12} {}", self.check, self.seen),
+            Some(fix) => write!(to, "PROBLEM  {:<12} {}\n         {:<12} → {fix}", self.check, self.seen, ""),
+        }
+    }
+}
+
+/// Looks at everything.
+pub fn examine(folder: &Folder) -> Vec<Finding> {
+    let mut findings = vec![root(), packages(), kernel(), cgroups(), nftables(), memory(), disk(folder.path())];
+    let saved = folder.load();
+    match &saved {
+        Err(error) => findings.push(Finding::bad("data", error.to_string(), "choose another folder with --data")),
+        Ok(Some(saved)) if folder.owner().is_none() => findings.push(port(saved.port)),
+        Ok(Some(_)) => findings.push(Finding::good("data", format!("{}: the cluster runs", folder.path().display()))),
+        Ok(None) => findings.push(addresses()),
+    }
+    findings
+}
+
+fn root() -> Finding {
+    if rustix::process::geteuid().is_root() {
+        Finding::good("user", "root")
+    } else {
+        Finding::bad("user", "not root: namespaces, mounts and cgroups can't be made", "run the same command with sudo")
+    }
+}
+
+fn packages() -> Finding {
+    let Err(missing) = Programs::find() else {
+        return Finding::good("packages", "containerd, runc, CNI plugins, nftables, iproute2 and catatonit are there");
+    };
+    let (names, mut packages): (Vec<_>, Vec<_>) = missing.programs.into_iter().unzip();
+    packages.sort_unstable();
+    packages.dedup();
+    Finding::bad(
+        "packages",
+        format!("not found: {}", names.join(", ")),
+        format!("apt-get install -y {}", packages.join(" ")),
+    )
+}
+
+fn kernel() -> Finding {
+    let filesystems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !filesystems.lines().any(|line| line.ends_with("\toverlay")) {
+        return Finding::bad("kernel", "no overlay file system, which containers are made of", "modprobe overlay");
+    }
+    if !Path::new("/proc/self/ns/net").exists() {
+        return Finding::bad("kernel", "no network namespaces", "use a kernel with CONFIG_NET_NS");
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Finding::good("kernel", format!("{} with overlay and network namespaces", release.trim()))
+}
+
+fn cgroups() -> Finding {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of_kind = |kind: &str| mounts.lines().any(|line| line.split(' ').nth(2) == Some(kind));
+    let memory = mounts.lines().any(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        matches!(fields[..], [_, _, "cgroup", options, ..] if options.split(',').any(|option| option == "memory"))
+    });
+    match (of_kind("cgroup"), of_kind("cgroup2")) {
+        (true, both) if memory => Finding::good("cgroups", if both { "version 1, hybrid" } else { "version 1" }),
+        (true, _) => {
+            Finding::bad("cgroups", "version 1 without a memory hierarchy", "mount it at /sys/fs/cgroup/memory")
+        }
+        (false, true) => Finding::good("cgroups", "version 2"),
+        (false, false) => Finding::bad("cgroups", "none are mounted", "mount -t cgroup2 none /sys/fs/cgroup"),
+    }
+}
+
+fn nftables() -> Finding {
+    let asked = Command::new("nft").args(["list", "tables"]).stdin(Stdio::null()).output();
+    match asked {
+        Ok(answer) if answer.status.success() => Finding::good("nftables", "the kernel answers"),
+        Ok(answer) => {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let first = said.lines().next().unwrap_or("it says nothing").to_owned();
+            Finding::bad("nftables", format!("nft fails: {first}"), "modprobe nf_tables, as root")
+        }
+        Err(_) => Finding::bad("nftables", "there is no nft", "apt-get install -y nftables"),
+    }
+}
+
+fn memory() -> Finding {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = available.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0);
+    room("memory", kibibytes * 1024, LEAST_MEMORY, "end other programs, or use a larger machine")
+}
+
+fn disk(path: &Path) -> Finding {
+    let existing = path.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    let free = rustix::fs::statvfs(existing).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    room(
+        "disk",
+        free,
+        LEAST_DISK,
+        &format!("free some of {}, or choose another folder with --data", existing.display()),
+    )
+}
+
+fn room(check: &'static str, free: u64, least: u64, fix: &str) -> Finding {
+    let gibibytes = |bytes: u64| format!("{}.{} GiB", bytes / GIB, bytes % GIB * 10 / GIB);
+    let seen = format!("{} free", gibibytes(free));
+    if free >= least {
+        Finding::good(check, seen)
+    } else {
+        Finding::bad(check, format!("{seen}, and {} are the least", gibibytes(least)), fix)
+    }
+}
+
+fn port(port: u16) -> Finding {
+    match TcpListener::bind(("127.0.0.1", port)) {
+        Ok(_) => Finding::good("port", format!("127.0.0.1:{port} is free")),
+        Err(error) => Finding::bad(
+            "port",
+            format!("127.0.0.1:{port}, where the API is to be, cannot be had: {error}"),
+            format!("end what listens there (ss -ltnp 'sport = :{port}')"),
+        ),
+    }
+}
+
+fn addresses() -> Finding {
+    match addresses::used().map(|used| addresses::choose(&used)) {
+        Some(Some(block)) => {
+            let Addresses { nodes, pods, services } = addresses::of(block);
+            Finding::good("addresses", format!("{nodes} for nodes, {pods} for pods, {services} for Services"))
+        }
+        Some(None) => Finding::bad(
+            "addresses",
+            "routes of this machine overlap with all of 10.123.0.0 to 10.242.255.255",
+            "take the route away that covers them (ip route)",
+        ),
+        None => Finding::bad("addresses", "the routes of this machine cannot be read", "apt-get install -y iproute2"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_room_says_how_much_there_is_and_what_to_do() {
+        let finding = room("disk", GIB / 2, LEAST_DISK, "free some");
+        assert_eq!(
+            finding.to_string(),
+            "PROBLEM  disk         0.5 GiB free, and 2.0 GiB are the least\n                      → free some"
+        );
+        assert!(room("disk", 3 * GIB, LEAST_DISK, "free some").is_good());
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let finding = port(taken.local_addr().unwrap().port());
+        assert!(!finding.is_good());
+        assert!(finding.seen.contains("cannot be had"), "{finding}");
+    }
+}

@@ -1,0 +1,389 @@
+//! A cluster that runs: the machine's links, the API server, controllers, scheduler and names in this process, and a
+//! process for each node.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use c5c3_apiserver::{Config, Listening, Server, Storage, listen};
+use c5c3_auth::{Credential, kubeconfig, write_kubeconfig};
+use c5c3_cri::links::{self, Network};
+use c5c3_cri::{Addresses, Programs};
+use c5c3_network::{Namespace, dns, services};
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent::AgentConfig;
+use crate::agents::{Agent, Agents, kill_stray};
+use crate::client::client;
+use crate::control::{self, Ask};
+use crate::doctor::{self, Finding};
+use crate::folder::{Folder, FolderError, Saved, private, write};
+use crate::node::{Mark, NodeSpec};
+use crate::{addresses, furnish, node, remains};
+
+/// The port of the API server on the nodes' network.
+const API_PORT: u16 = 6443;
+
+/// The domain of the cluster's names.
+const DOMAIN: &str = "cluster.local";
+
+/// How long certificates of the cluster's own clients are good for; new ones are written with each start.
+const CLIENT_LIFE: Duration = Duration::from_hours(24 * 365);
+
+/// How long a node may take to be ready.
+const NODE_PATIENCE: Duration = Duration::from_mins(2);
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data folder.
+    pub folder: Folder,
+    /// How many nodes; as many as there are when absent.
+    pub nodes: Option<u8>,
+    /// Labels and taints for nodes.
+    pub marks: Vec<Mark>,
+    /// This program, which runs the nodes' agents too.
+    pub program: PathBuf,
+}
+
+/// Why a cluster does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    /// The machine is not fit.
+    #[error("this machine can't run a cluster yet:\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Machine(Vec<Finding>),
+    /// What is asked for makes no sense.
+    #[error("{0}")]
+    Asked(String),
+    /// The data folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A node cannot have its name.
+    #[error(transparent)]
+    Name(#[from] c5c3_cri::BadName),
+    /// Programs are missing.
+    #[error(transparent)]
+    Programs(#[from] c5c3_cri::Missing),
+    /// The links cannot be made.
+    #[error("cannot make the nodes' network: {0}")]
+    Links(#[from] links::LinkError),
+    /// The API server does not start.
+    #[error("the API server does not start: {0}")]
+    Server(#[from] c5c3_apiserver::StartError),
+    /// The API server does not listen.
+    #[error("the API server does not listen: {0}")]
+    Listen(#[from] c5c3_apiserver::ServeError),
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] c5c3_auth::PkiError),
+    /// A kubeconfig cannot be written.
+    #[error(transparent)]
+    Kubeconfig(#[from] c5c3_auth::KubeconfigError),
+    /// The API refuses what a cluster has from the start.
+    #[error("cannot furnish the cluster: {0}")]
+    Furnish(#[from] kube::Error),
+    /// The names' port cannot be had.
+    #[error("cannot serve names on {0}, port 53: {1}")]
+    Names(Ipv4Addr, std::io::Error),
+    /// A node is not ready in time.
+    #[error("{name} is not ready after {NODE_PATIENCE:?}: {why}; its agent's log is {}", log.display())]
+    Node {
+        /// The node.
+        name: String,
+        /// What its Node object says.
+        why: String,
+        /// Where to look.
+        log: PathBuf,
+    },
+}
+
+/// A cluster that runs in this process.
+pub struct Cluster {
+    folder: Folder,
+    saved: Saved,
+    programs: Programs,
+    server: Arc<Server>,
+    listening: Vec<Listening>,
+    agents: Agents,
+    parts: TaskTracker,
+    stop: CancellationToken,
+    /// While it is held, no other process runs this cluster.
+    _lock: File,
+    begun: jiff::Timestamp,
+}
+
+impl Cluster {
+    /// Starts a cluster, or takes over one whose process was killed. Says what it does.
+    pub async fn start(options: Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, UpError> {
+        let Options { folder, nodes: asked, marks, program } = options;
+        let begun = now();
+        folder.create()?;
+        let lock = folder.lock()?;
+        let problems: Vec<_> = doctor::examine(&folder).into_iter().filter(|finding| !finding.is_good()).collect();
+        if !problems.is_empty() {
+            return Err(UpError::Machine(problems));
+        }
+        let programs = Programs::find()?;
+        let saved = blocking(|| connect(&folder, asked, &marks, &programs))?;
+        let addresses = addresses::of(saved.block);
+        say(&format!(
+            "network    {} for nodes, {} for pods, {} for Services",
+            addresses.nodes, addresses.pods, addresses.services
+        ));
+
+        let server = Server::start(configuration(&folder, &addresses)).await?;
+        let mut listening = Vec::new();
+        for address in [
+            SocketAddr::from((Ipv4Addr::LOCALHOST, saved.port)),
+            SocketAddr::from((addresses.bridge().addr(), API_PORT)),
+        ] {
+            listening.push(listen(&server, address).await?);
+        }
+        let url = format!("https://127.0.0.1:{}", saved.port);
+        credentials(&server, "kubernetes-admin", "system:masters", &url, &folder.kubeconfig())?;
+        furnish::furnish(&client(&server, "up"), addresses.dns(), addresses.bridge().addr()).await?;
+        say(&format!("API        {url} after {:.2} s", now().duration_since(begun).as_secs_f64()));
+
+        let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
+        start_parts(&server, &folder, &addresses, &parts, &stop).await?;
+        let agents = launch_agents(&server, &folder, &saved, &programs, &program)?;
+        Ok(Self { folder, saved, programs, server, listening, agents, parts, stop, _lock: lock, begun })
+    }
+
+    /// A client for one of the cluster's own parts.
+    pub fn client(&self, part: &str) -> Client {
+        client(&self.server, part)
+    }
+
+    /// The nodes' names.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.saved.nodes.iter().map(|node| node.name.as_str())
+    }
+
+    /// Waits until every node is ready.
+    pub async fn ready(&self, say: &(dyn Fn(&str) + Sync)) -> Result<(), UpError> {
+        let nodes: Api<Node> = Api::all(self.client("up"));
+        for name in self.nodes() {
+            let waited =
+                tokio::time::timeout(NODE_PATIENCE, await_condition(nodes.clone(), name, is_ready(self.begun))).await;
+            if !matches!(waited, Ok(Ok(_))) {
+                let why = match nodes.get_opt(name).await {
+                    Ok(Some(node)) => unready(&node),
+                    Ok(None) => "it never registered".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                return Err(UpError::Node { name: name.to_owned(), why, log: agent_log(&self.folder, name) });
+            }
+            say(&format!("{name:<10} ready after {:.2} s", now().duration_since(self.begun).as_secs_f64()));
+        }
+        Ok(())
+    }
+
+    /// Answers other commands until `stop`.
+    pub async fn serve(&self, stop: &CancellationToken) -> std::io::Result<()> {
+        private(&self.folder.instance().run()).map_err(std::io::Error::other)?;
+        let socket = self.folder.control();
+        tokio::select! {
+            served = control::serve(&socket, |ask| self.answer(ask)) => served,
+            () = stop.cancelled() => Ok(()),
+        }
+    }
+
+    async fn answer(&self, ask: Ask) -> Result<String, String> {
+        let (Ask::Stop(name) | Ask::Start(name) | Ask::Cut(name)) = &ask;
+        let names = self.nodes().collect::<Vec<_>>().join(", ");
+        let node = self.saved.nodes.iter().find(|node| node.name == *name);
+        let node = node.ok_or_else(|| format!("there is no node {name}; there are {names}"))?;
+        let links = network(&self.folder, &self.saved).map_err(|error| error.to_string())?;
+        match ask {
+            Ask::Stop(_) => {
+                self.agents.kill(name).await;
+                let site = self.folder.site(name).map_err(|error| error.to_string())?;
+                blocking(|| c5c3_cri::end_node(&site)).map_err(|error| error.to_string())?;
+                Ok(format!("{name} is off"))
+            }
+            Ask::Start(_) => {
+                blocking(|| links.heal(node.number, &self.programs)).map_err(|error| error.to_string())?;
+                self.agents.revive(name).await;
+                Ok(format!("{name} is on"))
+            }
+            Ask::Cut(_) => {
+                blocking(|| links.cut(node.number, &self.programs)).map_err(|error| error.to_string())?;
+                Ok(format!("{name} is cut off"))
+            }
+        }
+    }
+
+    /// Ends the cluster: containers are asked to end, then everything is removed that is not in the data folder.
+    pub async fn end(self, say: &(dyn Fn(&str) + Sync)) -> Result<(), remains::Left> {
+        self.stop.cancel();
+        self.agents.end().await;
+        self.parts.close();
+        self.parts.wait().await;
+        self.server.stop().await;
+        for listening in self.listening {
+            listening.finished().await;
+        }
+        remains::remove(&self.folder, &self.saved, &self.programs, say).await
+    }
+}
+
+/// Runs what blocks without stopping others.
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+/// Decides what the cluster is to be, keeps that, and makes its links. One cluster of the machine at a time: two would
+/// take the same addresses.
+fn connect(folder: &Folder, asked: Option<u8>, marks: &[Mark], programs: &Programs) -> Result<Saved, UpError> {
+    let path = PathBuf::from("/run/c5c3.lock");
+    let failed = |source| FolderError::File { path: path.clone(), source };
+    let machine = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    machine.lock().map_err(failed)?;
+    let (had, place) = folder.load()?.map(|saved| (saved.nodes, (saved.block, saved.port))).unzip();
+    let nodes = node::nodes(had.unwrap_or_default(), asked, marks).map_err(UpError::Asked)?;
+    let (block, port) = place.map_or_else(free_place, Ok)?;
+    let saved = Saved::new(block, port, nodes);
+    folder.save(&saved)?;
+    network(folder, &saved)?.ensure(programs)?;
+    Ok(saved)
+}
+
+/// Addresses and a port that nothing on the machine uses.
+fn free_place() -> Result<(u8, u16), UpError> {
+    let used = addresses::used().unwrap_or_default();
+    let block = addresses::choose(&used).ok_or_else(|| UpError::Asked("no addresses are free".into()))?;
+    Ok((block, free_port()))
+}
+
+/// The usual port of a Kubernetes API, or one that is free.
+fn free_port() -> u16 {
+    let try_port = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|bound| bound.local_addr());
+    try_port(API_PORT).or_else(|_| try_port(0)).map_or(API_PORT, |address| address.port())
+}
+
+pub(crate) fn network(folder: &Folder, saved: &Saved) -> Result<Network, UpError> {
+    let node = |node: &NodeSpec| Ok(links::Node::new(node.number, &folder.site(&node.name)?));
+    let nodes = saved.nodes.iter().map(node).collect::<Result<_, c5c3_cri::BadName>>()?;
+    Ok(Network { instance: folder.instance(), addresses: addresses::of(saved.block), nodes })
+}
+
+fn configuration(folder: &Folder, addresses: &Addresses) -> Config {
+    Config {
+        advertise: Some(addresses.bridge().addr().into()),
+        service_range: addresses.services.into(),
+        ..Config::new(Storage::Folder(folder.apiserver()))
+    }
+}
+
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default()
+}
+
+/// Writes a kubeconfig with a new certificate.
+fn credentials(server: &Server, user: &str, group: &str, url: &str, path: &std::path::Path) -> Result<(), UpError> {
+    let identity = server.pki().issue_client(user, &[group], CLIENT_LIFE, now())?;
+    let content = kubeconfig(url, server.pki().ca_pem(), &Credential::Certificate(identity));
+    Ok(write_kubeconfig(path, &content)?)
+}
+
+/// Starts what runs in this process beside the API server.
+async fn start_parts(
+    server: &Arc<Server>,
+    folder: &Folder,
+    addresses: &Addresses,
+    parts: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<(), UpError> {
+    let options = c5c3_controllers::Options::new(folder.volumes());
+    parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
+    parts.spawn(c5c3_scheduler::run(client(server, "scheduler"), stop.clone()));
+    let host = addresses.bridge().addr();
+    let place = services::Place {
+        table: services_table(folder),
+        node: None,
+        node_addresses: vec![host],
+        pods: None,
+        services: addresses.services,
+    };
+    parts.spawn(services::run(client(server, "services"), Namespace::Current, place, stop.clone()));
+    let listener = dns::Listener::bind((host, 53).into()).await.map_err(|error| UpError::Names(host, error))?;
+    let upstream = dns::Upstream::of_this_machine(&listener);
+    let (client, stop) = (client(server, "dns"), stop.clone());
+    parts.spawn(async move {
+        if let Err(error) = dns::run(client, listener, DOMAIN, upstream, stop).await {
+            tracing::error!(%error, "names are not served");
+        }
+    });
+    Ok(())
+}
+
+/// The rules by which the machine itself reaches Services.
+pub(crate) fn services_table(folder: &Folder) -> String {
+    format!("c5c3-services-{}", folder.instance())
+}
+
+fn launch_agents(
+    server: &Server,
+    folder: &Folder,
+    saved: &Saved,
+    programs: &Programs,
+    program: &std::path::Path,
+) -> Result<Agents, UpError> {
+    let host = addresses::of(saved.block).bridge().addr();
+    let url = format!("https://{host}:{API_PORT}");
+    let mut agents = Vec::new();
+    for node in &saved.nodes {
+        let place = folder.node(&node.name);
+        private(&place)?;
+        let kubeconfig = place.join("kubeconfig");
+        credentials(server, &format!("system:node:{}", node.name), "system:nodes", &url, &kubeconfig)?;
+        let told = AgentConfig { data: folder.path().to_owned(), block: saved.block, node: node.clone(), kubeconfig };
+        let config = place.join("agent.json");
+        write(&config, &serde_json::to_string_pretty(&told).expect("it has string keys only"))?;
+        agents.push(Agent {
+            node: node.name.clone(),
+            namespace: folder.site(&node.name)?.network_namespace(),
+            nsenter: programs.nsenter.clone(),
+            program: program.to_owned(),
+            config,
+            log: agent_log(folder, &node.name),
+        });
+    }
+    kill_stray(&agents.iter().map(|agent| agent.config.clone()).collect::<Vec<_>>());
+    Ok(Agents::start(agents))
+}
+
+fn agent_log(folder: &Folder, node: &str) -> PathBuf {
+    folder.node(node).join("agent.log")
+}
+
+fn ready_condition(node: &Node) -> Option<&k8s_openapi::api::core::v1::NodeCondition> {
+    node.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")
+}
+
+/// Whether a node says that it is ready, and said so after the cluster was started: it may have said so before.
+fn is_ready(begun: jiff::Timestamp) -> impl Condition<Node> {
+    move |node: Option<&Node>| {
+        node.and_then(ready_condition).is_some_and(|condition| {
+            let heard = condition.last_heartbeat_time.as_ref().map(|time| time.0.as_second());
+            condition.status == "True" && heard.is_some_and(|heard| heard >= begun.as_second())
+        })
+    }
+}
+
+fn unready(node: &Node) -> String {
+    match ready_condition(node) {
+        Some(condition) => {
+            let text = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("{}: {}", text(&condition.reason), text(&condition.message))
+        }
+        None => "it has not said whether it is".to_owned(),
+    }
+}
