@@ -56,9 +56,12 @@ struct Work {
 pub(crate) fn start(server: &Arc<Server>) {
     let work = Arc::new(Work::default());
     let (s, w) = (server.clone(), work.clone());
+    let stop = server.stopped();
     let follower = async move {
-        loop {
+        // A store that is closed has no more to tell, and says so without a pause.
+        while !stop.is_cancelled() {
             follow(&s, &w).await;
+            tokio::task::yield_now().await;
         }
     };
     tokio::spawn(server.stopped().run_until_cancelled_owned(follower));
