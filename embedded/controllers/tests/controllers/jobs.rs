@@ -234,7 +234,7 @@ async fn a_cron_job_makes_a_job_when_it_is_time() -> Tested {
     let template = json!({"metadata": {"labels": {"by": "sweep"}}, "spec": job("sweep", json!({}))["spec"]});
     stage
         .create::<CronJob>(
-            json!({"metadata": {"name": "sweep"}, "spec": {"schedule": "@every 1s", "jobTemplate": template}}),
+            json!({"metadata": {"name": "sweep"}, "spec": {"schedule": "@every 1s", "concurrencyPolicy": "Forbid", "jobTemplate": template}}),
         )
         .await;
     let api: Api<CronJob> = stage.api();
