@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 
 use crate::back_off::BackOffs;
+use crate::observe::Observed;
 
 /// One pod's.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,13 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
+    /// Forgets what was known of containers that are not there any more.
+    pub(crate) fn forget_all_but(&mut self, observed: &Observed) {
+        let is_there = |id: &String| observed.containers.iter().any(|container| container.id == *id);
+        self.health.retain(|id, _| is_there(id));
+        self.pre_stopped.retain(is_there);
+    }
+
     /// Lets everything be tried again that a change may help.
     pub(crate) fn end_holds(&mut self) {
         let holds = self.holds.values_mut().filter(|hold| hold.ends_with_change);

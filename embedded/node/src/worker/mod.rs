@@ -198,6 +198,7 @@ impl Worker {
 
     fn remember(&self, pod: &Pod, observed: &Arc<Observed>) {
         *lock(&self.observed) = Arc::clone(observed);
+        lock(&self.memory).forget_all_but(observed);
         self.node.directory.put(pod, observed, &self.bell);
         let ips = self.pod_ips(pod);
         let around = probes::Surroundings {
