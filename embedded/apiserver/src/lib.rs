@@ -21,7 +21,6 @@ mod config;
 mod controllers;
 mod documents;
 mod duplicates;
-mod faults;
 mod http_server;
 mod metrics;
 mod nodes;
@@ -40,7 +39,7 @@ mod verbs;
 mod wording;
 
 pub use config::{Config, Storage};
-pub use faults::{Fault, Faults};
 pub use http_server::{Listening, ServeError, listen};
+pub use path::{Asked, Query, Target, verb};
 pub use server::{Server, StartError};
 pub use status::ApiError;

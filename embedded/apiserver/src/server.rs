@@ -20,7 +20,6 @@ use crate::call::{Call, Warnings};
 use crate::config::{Config, Storage};
 use crate::controllers;
 use crate::documents;
-use crate::faults::Faults;
 use crate::metrics::Metrics;
 use crate::object::{meta, of_entry};
 use crate::path::{Asked, Query, Target, verb};
@@ -48,18 +47,31 @@ pub enum StartError {
     Bootstrap(String),
 }
 
+/// Opens a server's storage and its keys.
+fn open(config: &Config) -> Result<(Store, Arc<Pki>), StartError> {
+    let now = Timestamp::now();
+    let names = config.names(Allocations::new(config.service_range).first());
+    let (store, pki) = match &config.storage {
+        Storage::Memory => (Store::in_memory(Options::default()), Pki::in_memory(&names, now)?),
+        Storage::Folder(folder) => {
+            let store = Store::open(&folder.join("store"), Options::default())?;
+            (store, Pki::open(&folder.join("pki"), &names, now)?)
+        }
+    };
+    Ok((store, Arc::new(pki)))
+}
+
 /// A Kubernetes API.
 pub struct Server {
+    config: Config,
     store: Store,
-    pki: Pki,
+    pki: Arc<Pki>,
     authenticator: Authenticator,
     registry: RwLock<Arc<Registry>>,
     policy: RwLock<Policy>,
     allocations: Allocations,
     turn: quotas::Turn,
-    advertise: Option<IpAddr>,
     metrics: Metrics,
-    faults: Faults,
     break_watches: watch::Sender<u64>,
     stop: CancellationToken,
 }
@@ -67,27 +79,21 @@ pub struct Server {
 impl Server {
     /// Starts a server. It answers [`Server::handle`] at once; controllers work until [`Server::stop`].
     pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
-        let now = Timestamp::now();
-        let allocations = Allocations::new(config.service_range);
-        let names = config.names(allocations.first());
-        let (store, pki) = match &config.storage {
-            Storage::Memory => (Store::in_memory(Options::default()), Pki::in_memory(&names, now)?),
-            Storage::Folder(folder) => {
-                let store = Store::open(&folder.join("store"), Options::default())?;
-                (store, Pki::open(&folder.join("pki"), &names, now)?)
-            }
-        };
+        let (store, pki) = open(&config)?;
+        Self::start_on(config, store, pki).await
+    }
+
+    async fn start_on(config: Config, store: Store, pki: Arc<Pki>) -> Result<Arc<Self>, StartError> {
         let server = Arc::new(Self {
             authenticator: Authenticator::new(&pki),
             registry: RwLock::new(Arc::new(Registry::builtin())),
             policy: RwLock::default(),
-            allocations,
+            allocations: Allocations::new(config.service_range),
             turn: quotas::Turn::default(),
-            advertise: config.advertise,
             metrics: Metrics::default(),
-            faults: Faults::default(),
             break_watches: watch::channel(0).0,
             stop: CancellationToken::new(),
+            config,
             store,
             pki,
         });
@@ -100,18 +106,18 @@ impl Server {
     /// Stops the controllers and ends every watch.
     pub async fn stop(&self) {
         self.stop.cancel();
-        self.break_watches();
+        self.break_watches.send_modify(|count| *count += 1);
         self.store.clone().close().await;
     }
 
-    /// Ends every watch that is open; clients open new ones.
-    pub fn break_watches(&self) {
-        self.break_watches.send_modify(|count| *count += 1);
-    }
-
-    /// Failures on demand.
-    pub fn faults(&self) -> &Faults {
-        &self.faults
+    /// Stops this server and starts another in its place: on the same storage, with the same keys.
+    pub async fn restart(&self) -> Result<Arc<Self>, StartError> {
+        self.stop().await;
+        let (store, pki) = match self.config.storage {
+            Storage::Memory => (self.store.copy_in_memory(), self.pki.clone()),
+            Storage::Folder(_) => open(&self.config)?,
+        };
+        Self::start_on(self.config.clone(), store, pki).await
     }
 
     /// The server's keys and certificates.
@@ -144,7 +150,7 @@ impl Server {
 
     /// The address at which pods reach the server, if it is not where it listens.
     pub(crate) fn advertised(&self) -> Option<IpAddr> {
-        self.advertise
+        self.config.advertise
     }
 
     pub(crate) fn stopped(&self) -> CancellationToken {
@@ -267,12 +273,6 @@ impl Server {
             Asked::Resource(target) => verb(&parts.method, target, &query),
             Asked::Path => method_verb(&parts.method),
         };
-        if let Some((code, delay)) = self.faults.strike(verb, &path) {
-            tokio::time::sleep(delay).await;
-            if let Some(code) = code {
-                return Err(injected(code));
-            }
-        }
         let user = self.acting_user(&parts, user)?;
         match asked {
             Asked::Path => {
@@ -410,16 +410,4 @@ pub(crate) fn refused(refusal: &Refusal) -> ApiError {
     let code = StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let message = status["message"].as_str().unwrap_or_default();
     ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, message) }
-}
-
-fn injected(code: u16) -> ApiError {
-    let reason = match code {
-        404 => "NotFound",
-        409 => "Conflict",
-        410 => "Expired",
-        429 => "TooManyRequests",
-        _ => "InternalError",
-    };
-    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    ApiError { retry_after: (code == 429).then_some(1), ..ApiError::new(status, reason, "fault injected") }
 }

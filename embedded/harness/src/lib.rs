@@ -1,68 +1,57 @@
-//! A Kubernetes API in the test process: `TestCluster::start().await` gives a `kube::Client`, in milliseconds, as many as
-//! a test likes, with faults to inject.
+//! A Kubernetes API for a test: `TestCluster::start().await` gives a `kube::Client` in milliseconds, as many as a test
+//! likes, with faults to inject.
 //!
-//! The client talks to the server by function call, without a socket; everything behind that is the real server.
+//! ```text
+//!  client ─┐                                       ┌─ the embedded server, by function call
+//!  client ─┼─► wire: faults, cut watches, ledger ─►┤
+//!  port  ──┘                                       └─ another cluster (C5C3_TEST_KUBECONFIG)
+//! ```
+//!
+//! By default each test cluster is an embedded API server of its own, in memory; the client talks to it without a socket,
+//! and everything behind that is the real server. With `C5C3_TEST_KUBECONFIG=FILE` the same tests run on that cluster.
+//! They share it, so a test uses names of its own:
+//!
+//! | a test needs | it uses |
+//! |---|---|
+//! | a namespace | [`TestCluster::namespace`], in which its clients are at home, or [`TestCluster::namespace_named`] |
+//! | a name that is in no namespace | [`TestCluster::name`] |
+//! | a definition of its own, to change it | [`TestCluster::group`] for its group |
+//! | a definition that others use too | [`TestCluster::install`] |
+//! | the embedded server, and no other | [`TestCluster::embedded`] |
+//! | pods that nobody schedules | [`TestCluster::without_controllers`] |
+//!
+//! On another cluster a client's lists and watches across namespaces tell of the test's own namespaces only, and what the
+//! test made is removed when its [`TestCluster`] is dropped, also when it panics. A test that was killed leaves things
+//! behind: [`leftovers`] finds them, by names that contain `c5c3-test-`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod cluster;
+mod definitions;
+mod error;
+mod faults;
+mod in_process;
+mod ledger;
+mod leftovers;
+mod patience;
+mod port;
 pub mod pretended;
+mod raw;
+mod release;
+mod removal;
+mod upstream;
+mod view;
+mod wire;
 
-use std::convert::Infallible;
-use std::sync::Arc;
+pub use cluster::TestCluster;
+pub use error::Error;
+pub use faults::Fault;
+pub use ledger::Made;
+pub use leftovers::{leftovers, remove_leftovers};
+pub use port::Port;
 
-use axum::body::Body;
-use c5c3_apiserver::{Config, Fault, Server, StartError, Storage};
-use c5c3_auth::UserInfo;
-use http::{Request, Response};
-use http_body_util::BodyExt;
-use kube::Client;
+/// The variable that names the kubeconfig of another cluster to run tests on.
+pub const KUBECONFIG: &str = "C5C3_TEST_KUBECONFIG";
 
-/// A cluster's API, in memory.
-#[derive(Clone)]
-pub struct TestCluster {
-    server: Arc<Server>,
-}
-
-impl TestCluster {
-    /// Starts an empty one.
-    pub async fn start() -> Result<Self, StartError> {
-        let server = Server::start(Config::new(Storage::Memory)).await?;
-        Ok(Self { server })
-    }
-
-    /// A client that may do everything.
-    pub fn client(&self) -> Client {
-        self.client_as(UserInfo::new("test-admin", ["system:masters", "system:authenticated"]))
-    }
-
-    /// A client that is that user.
-    pub fn client_as(&self, user: UserInfo) -> Client {
-        let server = self.server.clone();
-        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
-            let (server, user) = (server.clone(), user.clone());
-            async move { Ok::<Response<Body>, Infallible>(call(&server, request, user).await) }
-        });
-        Client::new(service, "default")
-    }
-
-    /// Lets requests fail or wait.
-    pub fn inject(&self, fault: Fault) {
-        self.server.faults().add(fault);
-    }
-
-    /// Takes all faults back.
-    pub fn heal(&self) {
-        self.server.faults().clear();
-    }
-
-    /// Ends every watch that is open.
-    pub fn drop_watches(&self) {
-        self.server.break_watches();
-    }
-}
-
-async fn call(server: &Arc<Server>, request: Request<kube::client::Body>, user: UserInfo) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    server.handle(parts, body, user).await
-}
+/// What is in the name of everything that a test makes on another cluster.
+pub(crate) const PREFIX: &str = "c5c3-test-";

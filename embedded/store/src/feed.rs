@@ -41,6 +41,11 @@ impl Feed {
         }
     }
 
+    /// The same history without its watches, and open.
+    pub fn copy(&self) -> Self {
+        Self { changes: self.changes.clone(), topics: HashMap::new(), lengths: BTreeMap::new(), closed: false, ..*self }
+    }
+
     pub fn current(&self) -> u64 {
         self.current
     }

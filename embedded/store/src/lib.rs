@@ -92,6 +92,13 @@ impl Store {
         Self { inner: Arc::new(Inner { shared, commit: Commit::InMemory(Mutex::new(())) }) }
     }
 
+    /// A store in memory that begins with what this one holds, its history included: for a server that starts again in
+    /// the same process.
+    pub fn copy_in_memory(&self) -> Self {
+        let shared = Arc::new(self.inner.shared.copy());
+        Self { inner: Arc::new(Inner { shared, commit: Commit::InMemory(Mutex::new(())) }) }
+    }
+
     /// Opens the store in `dir`, a directory of its own (made, with mode 0700, if it is not there), and takes its lock.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let (disk, state, feed) = disk::Disk::open(dir, &options)?;

@@ -61,6 +61,12 @@ impl Shared {
         Ok(state)
     }
 
+    /// The same state and history, for readers and watches of its own.
+    pub fn copy(&self) -> Self {
+        let feed = self.feed();
+        Self::new(self.state(), feed.copy())
+    }
+
     pub fn close(&self) {
         self.feed().close();
     }

@@ -6,26 +6,15 @@ use c5c3_kit::Settings;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_operator_controlplane::operator;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::{Condition, await_condition};
-use kube::{Api, Client};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 fn typed<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
     serde_json::from_value(value).unwrap()
-}
-
-async fn set_up(client: &Client) {
-    let kind = c5c3_api::find("c5c3.io/v1alpha1", "SecretAggregate").unwrap();
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    crds.create(&PostParams::default(), kind.crd()).await.unwrap();
-    await_condition(crds, "secretaggregates.c5c3.io", is_crd_established()).await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.create(&PostParams::default(), &typed(json!({"metadata": {"name": "cloud"}}))).await.unwrap();
 }
 
 fn ready_is(reason: &'static str) -> impl Condition<SecretAggregate> {
@@ -39,15 +28,16 @@ fn ready_is(reason: &'static str) -> impl Condition<SecretAggregate> {
 async fn an_aggregate_waits_becomes_ready_and_takes_its_target_with_it() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
-    set_up(&client).await;
+    cluster.install(c5c3_api::find("c5c3.io/v1alpha1", "SecretAggregate").unwrap().crd()).await.unwrap();
+    let cloud = cluster.namespace_named("cloud").await.unwrap();
     let (own, stop) = (client.clone(), CancellationToken::new());
     let token = stop.clone();
     let task = tokio::spawn(async move {
         operator(false).run(own, Settings::default(), Metrics::default(), Readiness::default(), token).await;
     });
 
-    let aggregates: Api<SecretAggregate> = Api::namespaced(client.clone(), "cloud");
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "cloud");
+    let aggregates: Api<SecretAggregate> = Api::namespaced(client.clone(), &cloud);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &cloud);
     let aggregate = typed(json!({
         "apiVersion": "c5c3.io/v1alpha1", "kind": "SecretAggregate", "metadata": {"name": "bundle"},
         "spec": {"sources": [{"secretRef": {"name": "db-root"}, "keys": ["password"]}], "target": {"name": "all"}},

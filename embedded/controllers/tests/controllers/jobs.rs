@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use c5c3_apiserver::Fault;
+use c5c3_harness::Fault;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -63,9 +63,9 @@ async fn end_all(stage: &Stage, labels: &str, count: usize, code: i32) {
 #[tokio::test]
 async fn every_pod_of_a_job_is_counted_once_whatever_fails_in_between() -> Tested {
     let stage = Stage::set(&["n1"]).await;
-    for (skip, code) in [(1, Some(500)), (2, None), (1, Some(409))] {
-        let (verb, path) = (Some("update"), "/jobs/bake/status".into());
-        stage.cluster.inject(Fault { verb, path, skip, times: 2, code, delay: Duration::from_millis(50) });
+    let delay = Duration::from_millis(50);
+    for (skip, fault) in [(1, Fault::answer(500)), (5, Fault::delay(delay)), (8, Fault::answer(409))] {
+        stage.cluster.inject(fault.to("update", "/jobs/bake/status").after(skip).times(2).late_by(delay));
     }
     stage.create::<Job>(job("bake", json!({"completions": 6, "parallelism": 2}))).await;
     end_all(&stage, "job=bake", 2, 0).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use c5c3_apiserver::Fault;
+use c5c3_harness::Fault;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use kube::ResourceExt;
@@ -188,14 +188,7 @@ async fn the_pods_that_users_would_not_miss_go_first() -> Tested {
 #[tokio::test]
 async fn a_set_that_cannot_have_its_pods_says_so_until_it_can() -> Tested {
     let stage = Stage::set(&["n1"]).await;
-    let refuse = Fault {
-        verb: Some("create"),
-        path: "/pods".into(),
-        skip: 0,
-        times: usize::MAX,
-        code: Some(403),
-        delay: std::time::Duration::ZERO,
-    };
+    let refuse = Fault::answer(403).to("create", "/pods").always();
     stage.cluster.inject(refuse);
     stage.create::<ReplicaSet>(set("pear", 2, "fruit:1")).await;
     let failing = |set: Option<&ReplicaSet>| {

@@ -1,6 +1,7 @@
 //! Who may do what, and who somebody is.
 
 use c5c3_auth::UserInfo;
+use c5c3_harness::TestCluster;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenReview};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -9,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::fixtures::{Tested, basket, cluster, eventually, of, read, refusal};
+use crate::fixtures::{Tested, basket, cluster, eventually, of, own_orchard, read, refusal, soon, tree_kind};
 
 fn post() -> PostParams {
     PostParams::default()
@@ -20,12 +21,12 @@ async fn allow(client: &Client, rules: Value) -> Result<(), kube::Error> {
     Api::default_namespaced(client.clone()).create(&post(), &role).await?;
     let binding: RoleBinding = of(json!({
         "metadata": {"name": "b"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-        "subjects": [{"kind": "ServiceAccount", "name": "picker", "namespace": "default"}]}));
+        "subjects": [{"kind": "ServiceAccount", "name": "picker", "namespace": client.default_namespace()}]}));
     Api::default_namespaced(client.clone()).create(&post(), &binding).await.map(drop)
 }
 
-fn picker() -> UserInfo {
-    UserInfo::service_account("default", "picker")
+fn picker(cluster: &TestCluster) -> UserInfo {
+    UserInfo::service_account(cluster.namespace(), "picker")
 }
 
 #[tokio::test]
@@ -34,10 +35,13 @@ async fn strangers_see_health_and_version_alone() -> Tested {
     let client = cluster.client_as(UserInfo::anonymous());
     let refused = refusal(Api::<ConfigMap>::default_namespaced(client.clone()).list(&ListParams::default()).await);
     assert_eq!((refused.code, refused.reason.as_str()), (403, "Forbidden"));
+    let home = cluster.namespace();
     assert_eq!(
         refused.message,
-        "configmaps is forbidden: User \"system:anonymous\" cannot list resource \"configmaps\" in API group \"\" in the \
-         namespace \"default\""
+        format!(
+            "configmaps is forbidden: User \"system:anonymous\" cannot list resource \"configmaps\" in API group \"\" \
+             in the namespace \"{home}\""
+        )
     );
     for (path, code) in [
         ("/healthz", 200),
@@ -58,12 +62,15 @@ async fn strangers_see_health_and_version_alone() -> Tested {
 #[tokio::test]
 async fn a_binding_allows_what_its_role_says() -> Tested {
     let (cluster, client) = cluster().await;
-    let maps = Api::<ConfigMap>::default_namespaced(cluster.client_as(picker()));
+    let maps = Api::<ConfigMap>::default_namespaced(cluster.client_as(picker(&cluster)));
     let refused = refusal(maps.get("a").await);
+    let home = cluster.namespace();
     assert_eq!(
         refused.message,
-        "configmaps \"a\" is forbidden: User \"system:serviceaccount:default:picker\" cannot get resource \"configmaps\" \
-         in API group \"\" in the namespace \"default\""
+        format!(
+            "configmaps \"a\" is forbidden: User \"system:serviceaccount:{home}:picker\" cannot get resource \
+             \"configmaps\" in API group \"\" in the namespace \"{home}\""
+        )
     );
     allow(
         &client,
@@ -71,7 +78,7 @@ async fn a_binding_allows_what_its_role_says() -> Tested {
     )
     .await?;
     Api::<ConfigMap>::default_namespaced(client).create(&post(), &basket("a")).await?;
-    assert!(maps.get("a").await.is_ok(), "the next request goes by it");
+    soon("the binding counts", async || maps.get("a").await.is_ok()).await;
     assert_eq!(refusal(maps.get("b").await).code, 403);
     assert_eq!(refusal(maps.list(&ListParams::default()).await).code, 403);
     assert!(maps.list(&ListParams::default().fields("metadata.name=a")).await.is_ok(), "a list of one name");
@@ -83,7 +90,9 @@ async fn a_binding_allows_what_its_role_says() -> Tested {
 async fn nobody_grants_what_they_do_not_have() -> Tested {
     let (cluster, client) = cluster().await;
     allow(&client, json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "get", "update"]}])).await?;
-    let climber = cluster.client_as(picker());
+    let climber = cluster.client_as(picker(&cluster));
+    let roles = Api::<Role>::default_namespaced(climber.clone());
+    soon("the binding counts", async || roles.get("r").await.is_ok()).await;
     let greedy: Role = of(
         json!({"metadata": {"name": "g"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}),
     );
@@ -96,7 +105,7 @@ async fn nobody_grants_what_they_do_not_have() -> Tested {
     );
     let binding: RoleBinding = of(json!({
         "metadata": {"name": "admin"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "ServiceAccount", "name": "picker", "namespace": "default"}]}));
+        "subjects": [{"kind": "ServiceAccount", "name": "picker", "namespace": cluster.namespace()}]}));
     assert_eq!(refusal(Api::default_namespaced(climber).create(&post(), &binding).await).code, 403);
     Ok(())
 }
@@ -104,27 +113,28 @@ async fn nobody_grants_what_they_do_not_have() -> Tested {
 #[tokio::test]
 async fn roles_are_aggregated_by_label() -> Tested {
     let (cluster, client) = cluster().await;
-    let user = UserInfo::new("vera", ["system:authenticated"]);
+    let vera = cluster.name("vera");
     let binding: ClusterRoleBinding = of(json!({
-        "metadata": {"name": "v"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "vera"}]}));
+        "metadata": {"name": cluster.name("v")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": vera}]}));
     Api::all(client.clone()).create(&post(), &binding).await?;
-    crate::fixtures::orchard(&client).await;
+    let (group, _) = own_orchard(&cluster).await;
     let hers = Api::<kube::api::DynamicObject>::default_namespaced_with(
-        cluster.client_as(user),
-        &crate::fixtures::tree_kind("v1"),
+        cluster.client_as(UserInfo::new(vera, ["system:authenticated"])),
+        &tree_kind(&group, "v1"),
     );
     assert_eq!(refusal(hers.list(&ListParams::default()).await).code, 403);
     let role: ClusterRole = of(json!({
-        "metadata": {"name": "trees-view", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
-        "rules": [{"apiGroups": ["orchard.example"], "resources": ["trees"], "verbs": ["get", "list", "watch"]}]}));
+        "metadata": {
+            "name": cluster.name("trees-view"), "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"apiGroups": [group], "resources": ["trees"], "verbs": ["get", "list", "watch"]}]}));
     let roles = Api::<ClusterRole>::all(client);
     roles.create(&post(), &role).await?;
-    let of_trees =
-        |rule: &PolicyRule| rule.api_groups.as_ref().is_some_and(|groups| groups.contains(&"orchard.example".into()));
+    let of_trees = |rule: &PolicyRule| rule.api_groups.as_ref().is_some_and(|groups| groups.contains(&group));
     let made_of = |role: Option<&ClusterRole>| role.is_some_and(|role| role.rules.iter().flatten().any(of_trees));
     eventually(&roles, "view", made_of).await;
-    assert!(hers.list(&ListParams::default()).await.is_ok());
+    soon("the role counts", async || hers.list(&ListParams::default()).await.is_ok()).await;
     Ok(())
 }
 
@@ -132,24 +142,29 @@ async fn roles_are_aggregated_by_label() -> Tested {
 async fn a_user_asks_what_they_may_do_and_who_they_are() -> Tested {
     let (cluster, client) = cluster().await;
     allow(&client, json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}])).await?;
-    let own = cluster.client_as(picker());
+    let own = cluster.client_as(picker(&cluster));
     for (verb, allowed) in [("get", true), ("delete", false)] {
         let review: SelfSubjectAccessReview = of(
-            json!({"metadata": {}, "spec": {"resourceAttributes": {"verb": verb, "resource": "configmaps", "namespace": "default"}}}),
+            json!({"metadata": {}, "spec": {"resourceAttributes": {"verb": verb, "resource": "configmaps", "namespace": cluster.namespace()}}}),
         );
-        let answer = Api::<SelfSubjectAccessReview>::all(own.clone()).create(&post(), &review).await?;
-        assert_eq!(answer.status.map(|status| status.allowed), Some(allowed), "{verb}");
+        let reviews = Api::<SelfSubjectAccessReview>::all(own.clone());
+        soon(verb, async || {
+            let answer = reviews.create(&post(), &review).await;
+            answer.is_ok_and(|answer| answer.status.is_some_and(|status| status.allowed == allowed))
+        })
+        .await;
     }
     let who = Api::<SelfSubjectReview>::all(own).create(&post(), &SelfSubjectReview::default()).await?;
     let user = who.status.and_then(|status| status.user_info).expect("a user");
-    assert_eq!(user.username.as_deref(), Some("system:serviceaccount:default:picker"));
-    assert!(user.groups.unwrap_or_default().contains(&"system:serviceaccounts:default".to_owned()));
+    let home = cluster.namespace();
+    assert_eq!(user.username, Some(format!("system:serviceaccount:{home}:picker")));
+    assert!(user.groups.unwrap_or_default().contains(&format!("system:serviceaccounts:{home}")));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_token_that_is_asked_for_authenticates() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let (cluster, client) = cluster().await;
     let account: ServiceAccount = of(json!({"metadata": {"name": "picker"}}));
     let accounts = Api::<ServiceAccount>::default_namespaced(client.clone());
     accounts.create(&post(), &account).await?;
@@ -163,19 +178,24 @@ async fn a_token_that_is_asked_for_authenticates() -> Tested {
     let reviews = Api::<TokenReview>::all(client);
     let known = reviews.create(&post(), &review(token.clone())).await?.status.expect("a status");
     assert_eq!(known.authenticated, Some(true));
-    assert_eq!(known.user.and_then(|user| user.username).as_deref(), Some("system:serviceaccount:default:picker"));
+    let name = format!("system:serviceaccount:{}:picker", cluster.namespace());
+    assert_eq!(known.user.and_then(|user| user.username), Some(name));
     let forged = reviews.create(&post(), &review(format!("{token}x"))).await?.status.expect("a status");
     assert_ne!(forged.authenticated, Some(true));
     accounts.delete("picker", &DeleteParams::default()).await?;
-    let late = reviews.create(&post(), &review(token)).await?.status.expect("a status");
-    assert_ne!(late.authenticated, Some(true), "a token goes with its account");
+    soon("a token goes with its account", async || {
+        let late = reviews.create(&post(), &review(token.clone())).await;
+        late.is_ok_and(|late| late.status.is_none_or(|status| status.authenticated != Some(true)))
+    })
+    .await;
     Ok(())
 }
 
 #[tokio::test]
 async fn whoever_may_act_as_another_is_bound_by_the_other() -> Tested {
     let (_cluster, client) = cluster().await;
-    let request = http::Request::get("/api/v1/namespaces/default/secrets").header("Impersonate-User", "vera");
+    let request = http::Request::get(format!("/api/v1/namespaces/{}/secrets", client.default_namespace()))
+        .header("Impersonate-User", "vera");
     let answer = client.send(request.body(Vec::new().into())?).await?;
     assert_eq!(answer.status(), 403);
     Ok(())

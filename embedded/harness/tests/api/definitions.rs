@@ -6,24 +6,23 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use serde_json::json;
 
 use crate::fixtures::{
-    Tested, cluster, establish, eventually, gone, of, orchard, refusal, tree, tree_kind, tree_version, trees,
+    ORCHARD, Tested, cluster, establish, eventually, gone, of, own_orchard, refusal, soon, tree_kind, tree_of,
+    tree_version, trees,
 };
 
 fn definitions(client: &Client) -> Api<CustomResourceDefinition> {
     Api::all(client.clone())
 }
 
-async fn change(client: &Client, spec: serde_json::Value) -> Result<CustomResourceDefinition, kube::Error> {
-    definitions(client)
-        .patch("trees.orchard.example", &PatchParams::default(), &Patch::Merge(json!({"spec": spec})))
-        .await
+async fn change(client: &Client, name: &str, spec: serde_json::Value) -> Result<CustomResourceDefinition, kube::Error> {
+    definitions(client).patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
 }
 
 #[tokio::test]
 async fn a_definition_is_established() -> Tested {
-    let (_cluster, client) = cluster().await;
-    orchard(&client).await;
-    let status = definitions(&client).get("trees.orchard.example").await?.status.expect("a status");
+    let (cluster, client) = cluster().await;
+    let (group, _) = own_orchard(&cluster).await;
+    let status = definitions(&client).get(&format!("trees.{group}")).await?.status.expect("a status");
     assert_eq!(status.accepted_names.map(|names| names.kind).as_deref(), Some("Tree"));
     assert_eq!(status.stored_versions, Some(vec!["v1".to_owned()]));
     let conditions: Vec<_> = status.conditions.unwrap_or_default().into_iter().map(|c| (c.type_, c.status)).collect();
@@ -35,9 +34,9 @@ async fn a_definition_is_established() -> Tested {
 
 #[tokio::test]
 async fn objects_are_pruned_and_defaulted() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = orchard(&client).await;
-    let mut odd = tree("a");
+    let (cluster, _) = cluster().await;
+    let (group, api) = own_orchard(&cluster).await;
+    let mut odd = tree_of(&group, "a");
     odd.data["spec"]["hue"] = "blue".into();
     let created = api.create(&PostParams::default(), &odd).await?;
     assert_eq!(created.data["spec"], json!({"sort": "quince", "branches": 3}));
@@ -46,11 +45,11 @@ async fn objects_are_pruned_and_defaulted() -> Tested {
 
 #[tokio::test]
 async fn a_schema_refuses_in_the_words_of_its_rules() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = orchard(&client).await;
+    let (cluster, _) = cluster().await;
+    let (group, api) = own_orchard(&cluster).await;
     let with = |spec| {
         of::<DynamicObject>(
-            json!({"apiVersion": "orchard.example/v1", "kind": "Tree", "metadata": {"name": "a"}, "spec": spec}),
+            json!({"apiVersion": format!("{group}/v1"), "kind": "Tree", "metadata": {"name": "a"}, "spec": spec}),
         )
     };
     for (spec, words) in [
@@ -64,7 +63,7 @@ async fn a_schema_refuses_in_the_words_of_its_rules() -> Tested {
     ] {
         let refused = refusal(api.create(&PostParams::default(), &with(spec)).await);
         assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
-        let start = format!("Tree.orchard.example \"a\" is invalid: {words}");
+        let start = format!("Tree.{group} \"a\" is invalid: {words}");
         assert!(refused.message.starts_with(&start), "{}", refused.message);
     }
     Ok(())
@@ -72,9 +71,9 @@ async fn a_schema_refuses_in_the_words_of_its_rules() -> Tested {
 
 #[tokio::test]
 async fn a_transition_rule_keeps_a_field_as_it_is() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = orchard(&client).await;
-    api.create(&PostParams::default(), &tree("a")).await?;
+    let (cluster, _) = cluster().await;
+    let (group, api) = own_orchard(&cluster).await;
+    api.create(&PostParams::default(), &tree_of(&group, "a")).await?;
     let refused =
         refusal(api.patch("a", &PatchParams::default(), &Patch::Merge(json!({"spec": {"sort": "plum"}}))).await);
     assert!(
@@ -87,33 +86,40 @@ async fn a_transition_rule_keeps_a_field_as_it_is() -> Tested {
 
 #[tokio::test]
 async fn each_served_version_shows_the_same_objects() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let mut definition = serde_json::to_value(trees())?;
+    let (cluster, client) = cluster().await;
+    let group = cluster.group(ORCHARD);
+    let mut definition = serde_json::to_value(trees(&group))?;
     definition["spec"]["versions"] = json!([tree_version("v1", true), tree_version("v2", false)]);
     establish(&client, &of(definition)).await;
-    let in_version = |version: &str| Api::<DynamicObject>::default_namespaced_with(client.clone(), &tree_kind(version));
-    in_version("v1").create(&PostParams::default(), &tree("a")).await?;
+    let in_version =
+        |version: &str| Api::<DynamicObject>::default_namespaced_with(client.clone(), &tree_kind(&group, version));
+    in_version("v1").create(&PostParams::default(), &tree_of(&group, "a")).await?;
     let other = in_version("v2").get("a").await?;
-    assert_eq!(other.types.as_ref().map(|types| types.api_version.as_str()), Some("orchard.example/v2"));
+    assert_eq!(other.types.map(|types| types.api_version), Some(format!("{group}/v2")));
     in_version("v2").patch("a", &PatchParams::default(), &Patch::Merge(json!({"spec": {"branches": 8}}))).await?;
     assert_eq!(in_version("v1").get("a").await?.data["spec"]["branches"], 8);
     assert_eq!(in_version("v2").list(&ListParams::default()).await?.items.len(), 1);
-    change(&client, json!({"versions": [tree_version("v1", true), {"name": "v2", "served": false, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]})).await?;
-    assert_eq!(refusal(in_version("v2").get("a").await).code, 404, "it is served no longer");
+    change(&client, &format!("trees.{group}"), json!({"versions": [tree_version("v1", true), {"name": "v2", "served": false, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}]})).await?;
+    soon("it is served no longer", async || in_version("v2").get("a").await.is_err()).await;
+    assert_eq!(refusal(in_version("v2").get("a").await).code, 404);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_changed_schema_counts_at_once() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = orchard(&client).await;
-    api.create(&PostParams::default(), &tree("a")).await?;
+    let (cluster, client) = cluster().await;
+    let (group, api) = own_orchard(&cluster).await;
+    api.create(&PostParams::default(), &tree_of(&group, "a")).await?;
     let mut version = tree_version("v1", true);
     let properties = &mut version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
     properties["soil"] = json!({"type": "string", "enum": ["clay", "sand"], "default": "clay"});
-    let generation = change(&client, json!({"versions": [version]})).await?.metadata.generation;
+    let generation =
+        change(&client, &format!("trees.{group}"), json!({"versions": [version]})).await?.metadata.generation;
     assert_eq!(generation, Some(2));
-    assert_eq!(api.get("a").await?.data["spec"]["soil"], "clay", "stored objects get new defaults when they are read");
+    soon("stored objects get new defaults when they are read", async || {
+        api.get("a").await.is_ok_and(|tree| tree.data["spec"]["soil"] == "clay")
+    })
+    .await;
     let bad = Patch::Merge(json!({"spec": {"soil": "rock"}}));
     let refused = refusal(api.patch("a", &PatchParams::default(), &bad).await);
     assert!(
@@ -126,58 +132,58 @@ async fn a_changed_schema_counts_at_once() -> Tested {
 
 #[tokio::test]
 async fn a_definition_takes_its_objects_along() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = orchard(&client).await;
-    let mut held = tree("held");
+    let (cluster, client) = cluster().await;
+    let (group, api) = own_orchard(&cluster).await;
+    let mut held = tree_of(&group, "held");
     held.metadata.finalizers = Some(vec!["orchard.example/roots".into()]);
     api.create(&PostParams::default(), &held).await?;
-    api.create(&PostParams::default(), &tree("free")).await?;
-    let going = definitions(&client).delete("trees.orchard.example", &DeleteParams::default()).await?;
+    api.create(&PostParams::default(), &tree_of(&group, "free")).await?;
+    let going = definitions(&client).delete(&format!("trees.{group}"), &DeleteParams::default()).await?;
     assert!(going.is_left(), "it waits for its objects");
     eventually(&api, "held", |tree: Option<&DynamicObject>| {
         tree.is_some_and(|tree| tree.metadata.deletion_timestamp.is_some())
     })
     .await;
     gone(&api, "free").await;
-    let refused = refusal(api.create(&PostParams::default(), &tree("late")).await);
+    let refused = refusal(api.create(&PostParams::default(), &tree_of(&group, "late")).await);
     assert_eq!(refused.code, 405, "{}", refused.message);
     api.patch("held", &PatchParams::default(), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await?;
-    gone(&definitions(&client), "trees.orchard.example").await;
-    assert_eq!(refusal(api.list(&ListParams::default()).await).code, 404);
-    orchard(&client).await;
+    gone(&definitions(&client), &format!("trees.{group}")).await;
+    soon("it is served no longer", async || api.list(&ListParams::default()).await.is_err()).await;
+    own_orchard(&cluster).await;
     assert!(api.list(&ListParams::default()).await?.items.is_empty());
     Ok(())
 }
 
 #[tokio::test]
 async fn names_that_are_taken_are_not_accepted() -> Tested {
-    let (_cluster, client) = cluster().await;
-    orchard(&client).await;
-    let mut rival = serde_json::to_value(trees())?;
-    rival["metadata"]["name"] = "saplings.orchard.example".into();
+    let (cluster, client) = cluster().await;
+    let (group, _) = own_orchard(&cluster).await;
+    let mut rival = serde_json::to_value(trees(&group))?;
+    let saplings = format!("saplings.{group}");
+    rival["metadata"]["name"] = saplings.as_str().into();
     rival["spec"]["names"] = json!({"kind": "Sapling", "plural": "saplings", "shortNames": ["tr"]});
     definitions(&client).create(&PostParams::default(), &of(rival)).await?;
     let refused = |definition: Option<&CustomResourceDefinition>| {
         let conditions = definition.and_then(|definition| definition.status.as_ref()?.conditions.clone());
         conditions.into_iter().flatten().any(|c| c.type_ == "NamesAccepted" && c.status == "False")
     };
-    eventually(&definitions(&client), "saplings.orchard.example", refused).await;
-    definitions(&client).delete("trees.orchard.example", &DeleteParams::default()).await?;
-    eventually(&definitions(&client), "saplings.orchard.example", kube::runtime::conditions::is_crd_established())
-        .await;
+    eventually(&definitions(&client), &saplings, refused).await;
+    definitions(&client).delete(&format!("trees.{group}"), &DeleteParams::default()).await?;
+    eventually(&definitions(&client), &saplings, kube::runtime::conditions::is_crd_established()).await;
     Ok(())
 }
 
 #[tokio::test]
 async fn the_status_of_a_definition_is_read_and_written() -> Tested {
-    let (_cluster, client) = cluster().await;
-    orchard(&client).await;
+    let (cluster, client) = cluster().await;
+    let (group, _) = own_orchard(&cluster).await;
     let condition = json!({"type": "Tested", "status": "True", "reason": "E", "message": "m", "lastTransitionTime": "2026-01-31T12:00:00Z"});
-    let mut definition = definitions(&client).get_status("trees.orchard.example").await?;
+    let mut definition = definitions(&client).get_status(&format!("trees.{group}")).await?;
     let status = definition.status.get_or_insert_default();
     status.conditions.get_or_insert_default().push(of(condition));
     let updated =
-        definitions(&client).replace_status("trees.orchard.example", &PostParams::default(), &definition).await?;
+        definitions(&client).replace_status(&format!("trees.{group}"), &PostParams::default(), &definition).await?;
     let has = |definition: &CustomResourceDefinition| {
         let conditions = definition.status.as_ref().and_then(|status| status.conditions.clone());
         conditions.into_iter().flatten().any(|condition| condition.type_ == "Tested")
@@ -188,9 +194,10 @@ async fn the_status_of_a_definition_is_read_and_written() -> Tested {
 
 #[tokio::test]
 async fn a_definition_that_makes_no_sense_is_refused() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let (cluster, client) = cluster().await;
+    let group = cluster.group(ORCHARD);
     for (pointer, value) in [
-        ("/metadata/name", json!("bushes.orchard.example")),
+        ("/metadata/name", json!(format!("bushes.{group}"))),
         ("/spec/versions/0/storage", json!(false)),
         ("/spec/versions/0/schema/openAPIV3Schema", json!({"properties": {"a": {"type": "string"}}})),
         (
@@ -198,7 +205,7 @@ async fn a_definition_that_makes_no_sense_is_refused() -> Tested {
             json!("self.nothing > 1"),
         ),
     ] {
-        let mut definition = serde_json::to_value(trees())?;
+        let mut definition = serde_json::to_value(trees(&group))?;
         *definition.pointer_mut(pointer).expect("a part of the definition") = value;
         let refused = refusal(definitions(&client).create(&PostParams::default(), &of(definition)).await);
         assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"), "{pointer}: {}", refused.message);
@@ -208,20 +215,19 @@ async fn a_definition_that_makes_no_sense_is_refused() -> Tested {
 
 #[tokio::test]
 async fn preserved_fields_stay() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let (cluster, client) = cluster().await;
+    let group = cluster.group(ORCHARD);
     let open = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "heaps.orchard.example"},
-        "spec": {"group": "orchard.example", "scope": "Cluster", "names": {"kind": "Heap", "plural": "heaps"},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("heaps.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": {"kind": "Heap", "plural": "heaps"},
                  "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
                     "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
     establish(&client, &of(open)).await;
-    let kind = kube::api::ApiResource::from_gvk_with_plural(
-        &kube::api::GroupVersionKind::gvk("orchard.example", "v1", "Heap"),
-        "heaps",
-    );
+    let kind =
+        kube::api::ApiResource::from_gvk_with_plural(&kube::api::GroupVersionKind::gvk(&group, "v1", "Heap"), "heaps");
     let api = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let heap: DynamicObject = of(
-        json!({"apiVersion": "orchard.example/v1", "kind": "Heap", "metadata": {"name": "h"}, "any": {"thing": [1]}}),
+        json!({"apiVersion": format!("{group}/v1"), "kind": "Heap", "metadata": {"name": "h"}, "any": {"thing": [1]}}),
     );
     let created = api.create(&PostParams::default(), &heap).await?;
     assert_eq!((&created.data["any"], created.metadata.generation), (&json!({"thing": [1]}), Some(1)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::core::{Status, WatchEvent};
@@ -20,13 +20,30 @@ use c5c3_harness::TestCluster;
 pub type Tested = Result<(), Box<dyn std::error::Error>>;
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The group of trees that nobody changes the definition of.
+pub const ORCHARD: &str = "orchard.example";
 
 /// A cluster and a client that may do everything.
 pub async fn cluster() -> (TestCluster, Client) {
     let cluster = TestCluster::start().await.expect("starts");
     let client = cluster.client();
     (cluster, client)
+}
+
+/// The same for a test about the embedded server itself, which another cluster need not be like.
+pub async fn embedded(why: &str) -> Option<(TestCluster, Client)> {
+    let cluster = TestCluster::embedded(why).await.expect("starts")?;
+    let client = cluster.client();
+    Some((cluster, client))
+}
+
+/// The same for a test that workload controllers would disturb.
+pub async fn without_controllers(why: &str) -> Option<(TestCluster, Client)> {
+    let cluster = TestCluster::without_controllers(why).await.expect("starts")?;
+    let client = cluster.client();
+    Some((cluster, client))
 }
 
 /// An object from its JSON.
@@ -62,12 +79,12 @@ fn template(name: &str) -> Value {
 }
 
 /// The definition of a Tree: a spec with rules and defaults, a status, a scale, printer columns.
-pub fn trees() -> CustomResourceDefinition {
+pub fn trees(group: &str) -> CustomResourceDefinition {
     of(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "trees.orchard.example"},
+        "metadata": {"name": format!("trees.{group}")},
         "spec": {
-            "group": "orchard.example", "scope": "Namespaced",
+            "group": group, "scope": "Namespaced",
             "names": {"kind": "Tree", "plural": "trees", "singular": "tree", "listKind": "TreeList", "shortNames": ["tr"]},
             "versions": [tree_version("v1", true)],
         },
@@ -106,20 +123,32 @@ pub fn tree_version(name: &str, storage: bool) -> Value {
 
 /// A Tree.
 pub fn tree(name: &str) -> DynamicObject {
-    of(
-        json!({"apiVersion": "orchard.example/v1", "kind": "Tree", "metadata": {"name": name}, "spec": {"sort": "quince"}}),
-    )
+    tree_of(ORCHARD, name)
 }
 
-/// The kind of trees, in a version.
-pub fn tree_kind(version: &str) -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("orchard.example", version, "Tree"), "trees")
+/// A Tree of a group.
+pub fn tree_of(group: &str, name: &str) -> DynamicObject {
+    let version = format!("{group}/v1");
+    of(json!({"apiVersion": version, "kind": "Tree", "metadata": {"name": name}, "spec": {"sort": "quince"}}))
 }
 
-/// Trees, after their definition has been established.
-pub async fn orchard(client: &Client) -> Api<DynamicObject> {
-    establish(client, &trees()).await;
-    Api::namespaced_with(client.clone(), "default", &tree_kind("v1"))
+/// The kind of the trees of a group, in a version.
+pub fn tree_kind(group: &str, version: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, "Tree"), "trees")
+}
+
+/// Trees, after their definition has been established. Tests share it.
+pub async fn orchard(cluster: &TestCluster) -> Api<DynamicObject> {
+    cluster.install(&trees(ORCHARD)).await.expect("a definition is installed");
+    Api::default_namespaced_with(cluster.client(), &tree_kind(ORCHARD, "v1"))
+}
+
+/// Trees of a group of the test's own, whose definition it may change.
+pub async fn own_orchard(cluster: &TestCluster) -> (String, Api<DynamicObject>) {
+    let group = cluster.group(ORCHARD);
+    establish(&cluster.client(), &trees(&group)).await;
+    let api = Api::default_namespaced_with(cluster.client(), &tree_kind(&group, "v1"));
+    (group, api)
 }
 
 /// Creates a definition, and waits until it is served.
@@ -130,12 +159,18 @@ pub async fn establish(client: &Client, definition: &CustomResourceDefinition) {
     eventually(&api, name, conditions::is_crd_established()).await;
 }
 
-/// A namespace, after it has been furnished.
-pub async fn namespace(client: &Client, name: &str) {
-    let namespace: Namespace = of(json!({"metadata": {"name": name}}));
-    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.expect("a namespace is created");
-    let maps = Api::<ConfigMap>::namespaced(client.clone(), name);
-    eventually(&maps, "kube-root-ca.crt", |map: Option<&ConfigMap>| map.is_some()).await;
+/// Asks until the answer is yes: a cluster of several processes learns some things with a delay, the embedded server none.
+pub async fn soon(what: &str, ask: impl AsyncFn() -> bool) {
+    if std::env::var_os(c5c3_harness::KUBECONFIG).is_none() {
+        assert!(ask().await, "not at once: {what}");
+        return;
+    }
+    let asked = async {
+        while !ask().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
 /// Waits for a condition of an object.

@@ -115,12 +115,13 @@ async fn an_object_whose_owner_never_was_goes() -> Tested {
 
 #[tokio::test]
 async fn a_custom_resource_owns_built_in_objects() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let trees = crate::fixtures::orchard(&client).await;
+    let (cluster, client) = cluster().await;
+    let trees = crate::fixtures::orchard(&cluster).await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     let tree = trees.create(&PostParams::default(), &crate::fixtures::tree("t")).await?;
     let mut map = basket("fruit");
-    map.metadata.owner_references = tree.owner_ref(&crate::fixtures::tree_kind("v1")).map(|owner| vec![owner]);
+    map.metadata.owner_references =
+        tree.owner_ref(&crate::fixtures::tree_kind(crate::fixtures::ORCHARD, "v1")).map(|owner| vec![owner]);
     api.create(&PostParams::default(), &map).await?;
     trees.delete("t", &DeleteParams::default()).await?;
     gone(&api, "fruit").await;

@@ -1,14 +1,15 @@
 //! Lists: selectors, pages, versions.
 
+use c5c3_harness::TestCluster;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, ObjectList, PostParams, VersionMatch};
-use kube::{Client, ResourceExt};
 
-use crate::fixtures::{Tested, cluster, labelled, orchard, picker, read, refusal, tree};
+use crate::fixtures::{Tested, cluster, labelled, orchard, picker, read, refusal, tree, without_controllers};
 
-async fn baskets(client: &Client, count: usize) -> Result<Api<ConfigMap>, kube::Error> {
-    crate::fixtures::namespace(client, "shed").await;
-    let api = Api::<ConfigMap>::namespaced(client.clone(), "shed");
+async fn baskets(cluster: &TestCluster, count: usize) -> Result<Api<ConfigMap>, Box<dyn std::error::Error>> {
+    let shed = cluster.namespace_named("shed").await?;
+    let api = Api::<ConfigMap>::namespaced(cluster.client(), &shed);
     for number in 0..count {
         let label = if number % 2 == 0 { "even" } else { "odd" };
         api.create(&PostParams::default(), &labelled(&format!("b{number:02}"), ("parity", label))).await?;
@@ -22,8 +23,8 @@ fn names<K: kube::Resource + Clone>(list: &ObjectList<K>) -> Vec<String> {
 
 #[tokio::test]
 async fn label_selectors_choose() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 4).await?;
+    let (cluster, _) = cluster().await;
+    let api = baskets(&cluster, 4).await?;
     for (selector, expected) in [
         ("parity=even", vec!["b00", "b02"]),
         ("parity!=even", vec!["b01", "b03"]),
@@ -39,14 +40,21 @@ async fn label_selectors_choose() -> Tested {
 
 #[tokio::test]
 async fn field_selectors_choose() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 3).await?;
+    let (cluster, client) = cluster().await;
+    let api = baskets(&cluster, 3).await?;
     assert_eq!(names(&api.list(&ListParams::default().fields("metadata.name=b01")).await?), ["b01"]);
     assert_eq!(names(&api.list(&ListParams::default().fields("metadata.name!=b01")).await?), ["b00", "b02"]);
-    let everywhere = Api::<ConfigMap>::all(client.clone());
-    assert_eq!(names(&everywhere.list(&ListParams::default().fields("metadata.namespace=shed")).await?).len(), 3);
+    let everywhere = Api::<ConfigMap>::all(client);
+    let shed = format!("metadata.namespace={}", cluster.name("shed"));
+    assert_eq!(names(&everywhere.list(&ListParams::default().fields(&shed)).await?).len(), 3);
     let refused = refusal(api.list(&ListParams::default().fields("data.fruit=pear")).await);
     assert_eq!(refused.message, "field label not supported: data.fruit");
+    Ok(())
+}
+
+#[tokio::test]
+async fn pods_are_chosen_by_their_node_and_phase() -> Tested {
+    let Some((_cluster, client)) = without_controllers("the pod must stay without a node").await else { return Ok(()) };
     let pods = Api::<Pod>::default_namespaced(client);
     let mut bound = picker("bound");
     bound.spec.as_mut().expect("a spec").node_name = Some("n1".into());
@@ -57,13 +65,15 @@ async fn field_selectors_choose() -> Tested {
         ["bound"]
     );
     assert_eq!(names(&pods.list(&ListParams::default().fields("spec.nodeName=")).await?), ["free"]);
+    // Its node would have to say that it stopped, and is not there.
+    pods.delete("bound", &DeleteParams::default().grace_period(0)).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn selectable_fields_of_a_definition_choose() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = orchard(&client).await;
+    let (cluster, _) = cluster().await;
+    let api = orchard(&cluster).await;
     let mut plum = tree("p");
     plum.data["spec"]["sort"] = "plum".into();
     api.create(&PostParams::default(), &tree("q")).await?;
@@ -75,8 +85,8 @@ async fn selectable_fields_of_a_definition_choose() -> Tested {
 
 #[tokio::test]
 async fn pages_show_one_moment_while_objects_come_and_go() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 7).await?;
+    let (cluster, _) = cluster().await;
+    let api = baskets(&cluster, 7).await?;
     let page = ListParams::default().labels("parity").limit(3);
     let first = api.list(&page).await?;
     assert_eq!(names(&first), ["b00", "b01", "b02"]);
@@ -93,8 +103,8 @@ async fn pages_show_one_moment_while_objects_come_and_go() -> Tested {
 
 #[tokio::test]
 async fn a_page_says_how_many_remain() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 5).await?;
+    let (cluster, _) = cluster().await;
+    let api = baskets(&cluster, 5).await?;
     let first = api.list(&ListParams::default().limit(2)).await?;
     assert_eq!(first.metadata.remaining_item_count, Some(4), "three, and the authority's certificate");
     let all = api.list(&ListParams::default().limit(6)).await?;
@@ -106,8 +116,8 @@ async fn a_page_says_how_many_remain() -> Tested {
 
 #[tokio::test]
 async fn a_list_is_of_the_version_that_is_asked_for() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 2).await?;
+    let (cluster, _) = cluster().await;
+    let api = baskets(&cluster, 2).await?;
     let before = api.list(&ListParams::default()).await?.metadata.resource_version.expect("a version");
     api.create(&PostParams::default(), &labelled("new", ("parity", "odd"))).await?;
     let exact = ListParams::default().at(&before).matching(VersionMatch::Exact);
@@ -120,11 +130,12 @@ async fn a_list_is_of_the_version_that_is_asked_for() -> Tested {
 
 #[tokio::test]
 async fn a_version_that_has_not_happened_times_out() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 1).await?;
-    let refused = refusal(api.list(&ListParams::default().at("999999").matching(VersionMatch::NotOlderThan)).await);
+    let (cluster, _) = cluster().await;
+    let api = baskets(&cluster, 1).await?;
+    let refused =
+        refusal(api.list(&ListParams::default().at("999999999999").matching(VersionMatch::NotOlderThan)).await);
     assert_eq!((refused.code, refused.reason.as_str()), (504, "Timeout"));
-    assert!(refused.message.contains("Too large resource version: 999999"), "{}", refused.message);
+    assert!(refused.message.contains("Too large resource version: 999999999999"), "{}", refused.message);
     let causes = refused.details.expect("details").causes;
     assert_eq!(causes[0].reason, "ResourceVersionTooLarge", "what clients recognise it by");
     Ok(())
@@ -132,8 +143,8 @@ async fn a_version_that_has_not_happened_times_out() -> Tested {
 
 #[tokio::test]
 async fn versions_and_pages_that_do_not_go_together_are_refused() -> Tested {
-    let (_cluster, client) = cluster().await;
-    let api = baskets(&client, 3).await?;
+    let (cluster, client) = cluster().await;
+    let api = baskets(&cluster, 3).await?;
     let token = api.list(&ListParams::default().limit(1)).await?.metadata.continue_.expect("more");
     for query in [
         "resourceVersionMatch=Exact".to_owned(),
@@ -142,7 +153,8 @@ async fn versions_and_pages_that_do_not_go_together_are_refused() -> Tested {
         format!("limit=1&continue={token}&resourceVersion=2"),
         format!("limit=1&continue={token}&resourceVersionMatch=NotOlderThan"),
     ] {
-        let answer = read(&client, &format!("/api/v1/namespaces/shed/configmaps?{query}"), "application/json").await;
+        let uri = format!("/api/v1/namespaces/{}/configmaps?{query}", cluster.name("shed"));
+        let answer = read(&client, &uri, "application/json").await;
         assert!(answer.code.is_client_error(), "{query}: {}", answer.body);
     }
     Ok(())
@@ -150,14 +162,13 @@ async fn versions_and_pages_that_do_not_go_together_are_refused() -> Tested {
 
 #[tokio::test]
 async fn a_list_across_namespaces_has_them_all() -> Tested {
-    let (_cluster, client) = cluster().await;
-    baskets(&client, 1).await?;
+    let (cluster, client) = cluster().await;
+    baskets(&cluster, 1).await?;
     let elsewhere = Api::<ConfigMap>::default_namespaced(client.clone());
     elsewhere.create(&PostParams::default(), &labelled("c", ("parity", "odd"))).await?;
     let all = Api::<ConfigMap>::all(client).list(&ListParams::default().labels("parity")).await?;
-    assert_eq!(
-        all.items.iter().map(|map| map.namespace().unwrap_or_default()).collect::<Vec<_>>(),
-        ["default", "shed"]
-    );
+    let mut namespaces: Vec<_> = all.items.iter().map(|map| map.namespace().unwrap_or_default()).collect();
+    namespaces.sort();
+    assert_eq!(namespaces, [cluster.namespace().to_owned(), cluster.name("shed")]);
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use c5c3_apiserver::Fault;
+use c5c3_harness::Fault;
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,9 +17,7 @@ use serde_json::json;
 
 use crate::fixtures::{PATIENCE, Tested, basket, cluster, labelled, of, refusal};
 
-fn fault(verb: &'static str, code: u16, times: usize) -> Fault {
-    Fault { verb: Some(verb), path: "/configmaps".into(), skip: 0, times, code: Some(code), delay: Duration::ZERO }
-}
+const MAPS: &str = "/configmaps";
 
 #[tokio::test]
 async fn a_watcher_survives_dropped_watches() -> Tested {
@@ -38,7 +36,7 @@ async fn a_watcher_survives_dropped_watches() -> Tested {
 
 #[tokio::test]
 async fn a_streaming_watcher_fills_a_store() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let (cluster, client) = cluster().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     api.create(&PostParams::default(), &labelled("a", ("mine", "yes"))).await?;
     let (store, writer) = reflector::store();
@@ -46,7 +44,7 @@ async fn a_streaming_watcher_fills_a_store() -> Tested {
     let stream = reflector(writer, watcher(api.clone(), config)).default_backoff().touched_objects();
     tokio::spawn(stream.for_each(|_| std::future::ready(())));
     tokio::time::timeout(PATIENCE, store.wait_until_ready()).await??;
-    assert!(store.get(&ObjectRef::new("a").within("default")).is_some());
+    assert!(store.get(&ObjectRef::new("a").within(cluster.namespace())).is_some());
     Ok(())
 }
 
@@ -54,9 +52,9 @@ async fn a_streaming_watcher_fills_a_store() -> Tested {
 async fn a_controller_reconciles_over_faults_and_dropped_watches() -> Tested {
     let (cluster, client) = cluster().await;
     let api = Api::<ConfigMap>::default_namespaced(client.clone());
-    cluster.inject(fault("list", 500, 1));
-    cluster.inject(fault("watch", 429, 1));
-    cluster.inject(Fault { skip: 1, ..fault("patch", 409, 2) });
+    cluster.inject(Fault::answer(500).to("list", MAPS));
+    cluster.inject(Fault::answer(429).to("watch", MAPS));
+    cluster.inject(Fault::answer(409).to("patch", MAPS).after(1).times(2));
     let runs = Arc::new(AtomicUsize::new(0));
     let patches = api.clone();
     let mut controller = Controller::new(api.clone(), watcher::Config::default().labels("mine"))
@@ -90,13 +88,13 @@ async fn faults_strike_what_they_match_and_no_more() -> Tested {
     let (cluster, client) = cluster().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
     for code in [409, 410, 429, 500] {
-        cluster.inject(Fault { skip: 1, ..fault("get", code, 1) });
+        cluster.inject(Fault::answer(code).to("get", MAPS).after(1));
         api.get_opt("a").await?;
         let struck = refusal(api.get("kube-root-ca.crt").await);
         assert_eq!(struck.code, code);
         api.get_opt("a").await?;
     }
-    cluster.inject(fault("create", 500, usize::MAX));
+    cluster.inject(Fault::answer(500).to("create", MAPS).always());
     assert_eq!(refusal(api.create(&PostParams::default(), &basket("a")).await).code, 500);
     cluster.heal();
     api.create(&PostParams::default(), &basket("a")).await?;
@@ -104,10 +102,23 @@ async fn faults_strike_what_they_match_and_no_more() -> Tested {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_lost_was_given_all_the_same() -> Tested {
+    let (cluster, client) = cluster().await;
+    let api = Api::<ConfigMap>::default_namespaced(client);
+    cluster.inject(Fault::disconnect().to("create", MAPS));
+    assert!(matches!(api.create(&PostParams::default(), &basket("a")).await, Err(kube::Error::Service(_))));
+    assert!(api.get_opt("a").await?.is_none());
+    cluster.inject(Fault::lose_answer().to("create", MAPS));
+    assert!(matches!(api.create(&PostParams::default(), &basket("a")).await, Err(kube::Error::Service(_))));
+    assert!(api.get_opt("a").await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_delay_delays() -> Tested {
     let (cluster, client) = cluster().await;
     let api = Api::<ConfigMap>::default_namespaced(client);
-    cluster.inject(Fault { code: None, delay: Duration::from_millis(50), ..fault("get", 0, 1) });
+    cluster.inject(Fault::delay(Duration::from_millis(50)).to("get", MAPS));
     let began = std::time::Instant::now();
     api.get_opt("a").await?;
     assert!(began.elapsed() >= Duration::from_millis(50));

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::fixtures::{Tested, cluster, of, refusal};
+use crate::fixtures::{Tested, cluster, embedded, of, refusal};
 
 fn stand(name: &str, spec: Value) -> Service {
     let mut spec = spec;
@@ -22,7 +22,9 @@ fn spec(service: &Service) -> Value {
 
 #[tokio::test]
 async fn a_service_gets_an_address_of_its_own_and_loses_it_when_it_goes() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let Some((_cluster, client)) = embedded("its addresses are known, and nobody else takes them").await else {
+        return Ok(());
+    };
     let api = Api::<Service>::default_namespaced(client);
     let create = |name: &str, spec: Value| {
         let (api, service) = (api.clone(), stand(name, spec));
@@ -79,7 +81,8 @@ async fn some_services_have_no_address() -> Tested {
     assert!(name.get("clusterIP").is_none() && name.get("ipFamilies").is_none(), "{name}");
     let addressed = Patch::Merge(json!({"spec": {"type": "ClusterIP", "externalName": null}}));
     let addressed = spec(&api.patch("b", &PatchParams::default(), &addressed).await?);
-    assert!(addressed["clusterIP"].as_str().is_some_and(|address| address.starts_with("10.125.")), "{addressed}");
+    let address = addressed["clusterIP"].as_str().and_then(|address| address.parse::<std::net::IpAddr>().ok());
+    assert!(address.is_some(), "{addressed}");
     let named = Patch::Merge(json!({"spec": {"type": "ExternalName", "externalName": "orchard.example"}}));
     let named = spec(&api.patch("b", &PatchParams::default(), &named).await?);
     assert!(named.get("clusterIP").is_none(), "{named}");
@@ -88,7 +91,7 @@ async fn some_services_have_no_address() -> Tested {
 
 #[tokio::test]
 async fn a_port_of_the_nodes_is_kept_asked_for_and_given_back() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let Some((_cluster, client)) = embedded("nobody else takes its ports").await else { return Ok(()) };
     let api = Api::<Service>::default_namespaced(client);
     let wanted = stand("a", json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30080}]}));
     api.create(&PostParams::default(), &wanted).await?;
@@ -113,7 +116,7 @@ async fn a_port_of_the_nodes_is_kept_asked_for_and_given_back() -> Tested {
 
 #[tokio::test]
 async fn the_server_is_a_service_itself() -> Tested {
-    let (_cluster, client) = cluster().await;
+    let Some((_cluster, client)) = embedded("its address is known").await else { return Ok(()) };
     let own = Api::<Service>::default_namespaced(client).get("kubernetes").await?;
     let own = spec(&own);
     assert_eq!((&own["clusterIP"], &own["ports"][0]["port"]), (&json!("10.125.0.1"), &json!(443)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_apiserver::Fault;
+use c5c3_harness::Fault;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
@@ -44,10 +44,7 @@ fn pod(name: &str) -> serde_json::Value {
 #[tokio::test]
 async fn a_binding_that_fails_is_told_forgotten_and_tried_again() {
     let stage = Stage::set(&["oak"]).await;
-    let binding = "/binding".to_owned();
-    let fault =
-        Fault { verb: None, path: binding, skip: 0, times: 1, code: Some(500), delay: std::time::Duration::ZERO };
-    stage.cluster.inject(fault);
+    stage.cluster.inject(Fault::answer(500).to_path("/binding"));
     stage.pod("web", asking("2")).await;
     let is_failed = |pod: Option<&Pod>| pod.and_then(condition).is_some_and(|told| told.1 == "SchedulerError");
     until(&stage.pods, "web", |pod| is_failed(pod) || pod.is_some_and(|pod| node(pod).is_some())).await;
