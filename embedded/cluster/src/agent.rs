@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use c5c3_cri::{Addresses, Containerd, Programs, Runtime, Settings, Site, StartError, images};
 use c5c3_network::{Namespace, policies, services};
-use c5c3_node::NodeConfig;
+use c5c3_node::{NodeConfig, Serving};
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -145,12 +145,18 @@ fn node(told: &AgentConfig, folder: &Folder) -> Result<NodeConfig, AgentError> {
     };
     let mut config = NodeConfig::new(folder.site(name)?, address.into());
     config.archives = Some((folder.images(), Programs::find()?));
+    config.serving = Some(serving(&folder.node(name)));
     config.pod_cidr = pods.to_string();
     config.labels.clone_from(labels);
     config.taints = taints.iter().map(taint).collect();
     config.cluster_dns = vec![addresses.dns().into()];
     images::PAUSE.clone_into(&mut config.pause_image);
     Ok(config)
+}
+
+/// Where a node finds what its server proves itself with, in its folder.
+pub(crate) fn serving(place: &Path) -> Serving {
+    Serving { certificate: place.join("serving.crt"), key: place.join("serving.key"), authority: place.join("ca.crt") }
 }
 
 fn read(path: &Path) -> Result<AgentConfig, AgentError> {

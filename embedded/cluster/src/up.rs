@@ -12,13 +12,15 @@ use c5c3_auth::{Credential, kubeconfig, write_kubeconfig};
 use c5c3_cri::links::{self, Network};
 use c5c3_cri::{Addresses, Programs};
 use c5c3_network::{Namespace, dns, services};
+use c5c3_node::Serving;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client};
+use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent::AgentConfig;
+use crate::agent::{AgentConfig, serving};
 use crate::agents::{Agent, Agents, kill_stray};
 use crate::client::client;
 use crate::control::{self, Ask};
@@ -33,8 +35,8 @@ const API_PORT: u16 = 6443;
 /// The domain of the cluster's names.
 const DOMAIN: &str = "cluster.local";
 
-/// How long certificates of the cluster's own clients are good for; new ones are written with each start.
-const CLIENT_LIFE: Duration = Duration::from_hours(24 * 365);
+/// How long certificates of the cluster's own clients and servers are good for; new ones are written with each start.
+const CERTIFICATE_LIFE: Duration = Duration::from_hours(24 * 365);
 
 /// How long a node may take to be ready.
 const NODE_PATIENCE: Duration = Duration::from_mins(2);
@@ -288,9 +290,17 @@ fn now() -> jiff::Timestamp {
 
 /// Writes a kubeconfig with a new certificate.
 fn credentials(server: &Server, user: &str, group: &str, url: &str, path: &std::path::Path) -> Result<(), UpError> {
-    let identity = server.pki().issue_client(user, &[group], CLIENT_LIFE, now())?;
+    let identity = server.pki().issue_client(user, &[group], CERTIFICATE_LIFE, now())?;
     let content = kubeconfig(url, server.pki().ca_pem(), &Credential::Certificate(identity));
     Ok(write_kubeconfig(path, &content)?)
+}
+
+/// Writes what a node's server proves itself with, and knows this one by.
+fn prove(server: &Server, names: &[&str], files: &Serving) -> Result<(), UpError> {
+    let identity = server.pki().issue_server(names, CERTIFICATE_LIFE, now())?;
+    write(&files.certificate, &identity.certificate)?;
+    write(&files.key, identity.key.expose_secret())?;
+    Ok(write(&files.authority, server.pki().ca_pem())?)
 }
 
 /// Starts what runs in this process beside the API server.
@@ -344,6 +354,8 @@ fn launch_agents(
         private(&place)?;
         let kubeconfig = place.join("kubeconfig");
         credentials(server, &format!("system:node:{}", node.name), "system:nodes", &url, &kubeconfig)?;
+        let address = addresses::of(saved.block).node(node.number).to_string();
+        prove(server, &[&node.name, &address], &serving(&place))?;
         let told = AgentConfig { data: folder.path().to_owned(), block: saved.block, node: node.clone(), kubeconfig };
         let config = place.join("agent.json");
         write(&config, &serde_json::to_string_pretty(&told).expect("it has string keys only"))?;

@@ -24,6 +24,8 @@ pub struct NodeConfig {
     pub taints: Vec<Taint>,
     /// Where the node's HTTP server listens, on `address`.
     pub port: u16,
+    /// How it proves itself there; without, nothing is served.
+    pub serving: Option<Serving>,
     /// The name servers of pods with `dnsPolicy: ClusterFirst`.
     pub cluster_dns: Vec<IpAddr>,
     /// The domain that Services have their names in.
@@ -36,6 +38,17 @@ pub struct NodeConfig {
     pub archives: Option<(PathBuf, Programs)>,
     /// The image of sandboxes, which is never collected.
     pub pause_image: String,
+}
+
+/// The files that a node's server proves itself with, and knows its clients by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving {
+    /// The certificate, for the node's address, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// The certificate of the cluster's authority, PEM. Only those are served whom it says to be of `system:masters`.
+    pub authority: PathBuf,
 }
 
 /// What a node may offer at most; where nothing is set, what the machine has.
@@ -58,6 +71,7 @@ impl NodeConfig {
             labels: BTreeMap::new(),
             taints: Vec::new(),
             port: 10250,
+            serving: None,
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
             max_pods: 110,

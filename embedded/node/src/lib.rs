@@ -9,6 +9,8 @@
 //! in its environment ([`environment`]) are pure functions; the worker does no more than carry out. Containers carry the
 //! labels of their pods, so that a node that is killed finds them again; they go on running meanwhile.
 //!
+//! What containers say, and connections into them, are served to the API server by `server/`.
+//!
 //! Simpler than upstream, on purpose: no ephemeral containers, no in-place resize, no eviction by the node, no static
 //! pods, volumes of the kinds that one machine has, one address family.
 
@@ -41,6 +43,7 @@ mod probes;
 mod references;
 mod registration;
 mod report;
+mod server;
 mod status;
 mod upkeep;
 mod voice;
@@ -58,7 +61,7 @@ use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
-pub use config::{Capacity, NodeConfig};
+pub use config::{Capacity, NodeConfig, Serving};
 pub use directory::{Directory, Found, NotFound, Run};
 use node::Node;
 use voice::Voice;
@@ -76,6 +79,7 @@ pub async fn run(client: Client, runtime: Runtime, config: NodeConfig, stop: Can
             pods::run(Arc::clone(&node)),
             lifecycle::run(Arc::clone(&node)),
             upkeep::run(Arc::clone(&node)),
+            server::run(Arc::clone(&node), stop.clone()),
             watched.for_each(|event| async move {
                 if let Err(error) = event {
                     tracing::warn!(%error, "cannot follow the Services");

@@ -50,7 +50,7 @@ fn move_aside(log: &Path, now: Timestamp) -> io::Result<PathBuf> {
 }
 
 /// The files that were moved aside, oldest first.
-fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn rotated(log: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(name)) = (log.parent(), log.file_name()) else { return Ok(Vec::new()) };
     let prefix = format!("{}.", name.to_string_lossy());
     let entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;

@@ -12,6 +12,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::node::Node;
 
+pub(crate) use logs::rotated;
+
 /// How often logs and disks are looked at.
 const LOGS: Duration = Duration::from_secs(10);
 const IMAGES: Duration = Duration::from_mins(5);
