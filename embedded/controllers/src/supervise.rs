@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_panics_or_ends_is_started_again_while_the_others_go_on() {
-        let cluster = TestCluster::start().await.unwrap();
+        let cluster = TestCluster::in_process().await.unwrap();
         let stop = CancellationToken::new();
         let context = Context::new(cluster.client(), Options::new(""), stop.clone());
         let starts = Arc::new(AtomicUsize::new(0));

@@ -67,6 +67,15 @@ impl TestCluster {
         if let Some(kubeconfig) = std::env::var_os(KUBECONFIG) {
             return Self::on(Path::new(&kubeconfig)).await;
         }
+        Self::start_in_process(folder).await
+    }
+
+    /// Starts an embedded one, whatever `C5C3_TEST_KUBECONFIG` says: for tests of what runs beside the embedded server.
+    pub async fn in_process() -> Result<Self, Error> {
+        Self::start_in_process(None).await
+    }
+
+    async fn start_in_process(folder: Option<TempDir>) -> Result<Self, Error> {
         let server = InProcess::start(folder).await?;
         let (wire, place) = (Wire::new(None), Place::Embedded(server));
         Ok(Self { inner: Arc::new(Inner { wire, place, home: "default".to_owned() }) })

@@ -17,7 +17,7 @@
 //! | a name that is in no namespace | [`TestCluster::name`] |
 //! | a definition of its own, to change it | [`TestCluster::group`] for its group |
 //! | a definition that others use too | [`TestCluster::install`] |
-//! | the embedded server, and no other | [`TestCluster::embedded`] |
+//! | the embedded server, and no other | [`TestCluster::embedded`]; its neighbours: [`TestCluster::in_process`] |
 //! | pods that nobody schedules | [`TestCluster::without_controllers`] |
 //!
 //! On another cluster a client's lists and watches across namespaces tell of the test's own namespaces only, and what the

@@ -10,7 +10,7 @@ use kube::api::{ListParams, PostParams};
 
 #[tokio::test]
 async fn a_node_may_read_what_its_network_is_made_from() {
-    let cluster = TestCluster::start().await.unwrap();
+    let cluster = TestCluster::in_process().await.unwrap();
     let node = cluster.client_as(UserInfo::new("system:node:n1", ["system:nodes", "system:authenticated"]));
     let policies = Api::<NetworkPolicy>::all(node.clone());
     let everything = ListParams::default();

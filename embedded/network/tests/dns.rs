@@ -27,7 +27,7 @@ struct Bed {
 
 impl Bed {
     async fn new(upstream: Upstream) -> Self {
-        let cluster = TestCluster::start().await.unwrap();
+        let cluster = TestCluster::in_process().await.unwrap();
         let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let (address, client, stop) = (listener.address(), cluster.client(), CancellationToken::new());
         let stopped = stop.clone();

@@ -48,7 +48,7 @@ impl Stage {
 
     /// Sets the stage with controllers that are told something unusual.
     pub async fn set_with(nodes: &[&str], unusual: impl FnOnce(&mut Options)) -> Self {
-        let cluster = TestCluster::start().await.expect("starts");
+        let cluster = TestCluster::in_process().await.expect("starts");
         let client = cluster.client();
         for name in nodes {
             let node: Node = of(json!({"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}));

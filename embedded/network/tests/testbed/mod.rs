@@ -61,7 +61,7 @@ impl Testbed {
             prefix: format!("c5c3-t{}-{count}", std::process::id()),
             namespaces: Vec::new(),
             servers: Vec::new(),
-            cluster: TestCluster::start().await.unwrap(),
+            cluster: TestCluster::in_process().await.unwrap(),
             _stopped: stop.clone().drop_guard(),
             stop,
         };

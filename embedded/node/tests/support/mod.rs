@@ -38,7 +38,7 @@ impl TestNode {
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let machine = Machine::new(1);
         let containerd = machine.start(0).await;
-        let cluster = TestCluster::start().await.unwrap();
+        let cluster = TestCluster::in_process().await.unwrap();
         let mut config = NodeConfig::new(machine.sites[0].clone(), machine.network.addresses.node(0).into());
         config.cluster_dns = vec!["10.125.0.10".parse().unwrap()];
         config.pod_cidr = machine.network.addresses.pods_of(0).to_string();

@@ -38,7 +38,7 @@ pub struct Stage {
 impl Stage {
     /// Sets the stage with nodes of these names, two cpus each.
     pub async fn set(nodes: &[&str]) -> Self {
-        let cluster = TestCluster::start().await.expect("starts");
+        let cluster = TestCluster::in_process().await.expect("starts");
         let client = cluster.client();
         let stop = CancellationToken::new();
         let stage = Self {
