@@ -48,10 +48,12 @@ pub(crate) async fn publish(server: &Arc<Server>, listens: SocketAddr) -> Result
     }
     let ports = json!([{"name": "https", "port": listens.port(), "protocol": "TCP"}]);
     let metadata = json!({"name": NAME, "namespace": "default"});
-    let endpoints = json!({
+    let mut endpoints = json!({
         "apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
         "subsets": [{"addresses": [{"ip": address.to_string()}], "ports": ports}],
     });
+    // There is a slice already, the next one.
+    endpoints["metadata"]["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
     put(server, "", "endpoints", endpoints, &["subsets"]).await?;
     let mut slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": family(address),

@@ -1,0 +1,263 @@
+//! `c5c3 up`: a cluster on this machine with real containers, used by kubectl as people use it.
+
+mod machine;
+
+use machine::Machine;
+
+const WEB: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: web
+        image: c5c3.local/busybox:1
+        command: [sh, -c, "mkdir /tmp/w; hostname > /tmp/w/index.html; touch /tmp/w/ready; echo serving; exec httpd -f -p 8080 -h /tmp/w"]
+        readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1, failureThreshold: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+"#;
+
+/// Asks a Service until the answers have come from this many pods.
+const FROM_PODS: &str = r#"
+count() { for i in $(seq 20); do timeout 5 wget -qO- http://web.default.svc.cluster.local/; done | sort -u | wc -l; }
+for turn in $(seq 60); do [ "$(count)" = "$1" ] && echo "$1 pods answer" && exit; sleep 0.5; done; echo "$(count) pods answer"
+"#;
+
+#[test]
+fn a_service_balances_over_ready_pods_by_name_from_a_pod_and_from_the_machine() {
+    let it = Machine::up(2);
+    it.write("web.yaml", WEB);
+    it.ok("kubectl apply -f web.yaml");
+    it.ok("kubectl rollout status deployment/web --timeout=120s");
+    it.ok("kubectl run asker --image=c5c3.local/busybox:1 --restart=Never -- sleep 3600");
+    it.ok("kubectl wait --for=condition=Ready pod/asker --timeout=60s");
+    it.write("ask.sh", FROM_PODS);
+    let ask =
+        |pods: u8| it.says(&format!("kubectl exec -i asker -- sh -s {pods} < ask.sh"), &format!("{pods} pods answer"));
+    ask(2);
+    it.says(
+        "curl -sf -m 10 http://$(kubectl get svc web -o jsonpath='{.spec.clusterIP}')/ready && echo reached",
+        "reached",
+    );
+
+    // A pod that is not ready gets no more requests; one that asks its own Service may be answered by itself.
+    let pods = it.ok("kubectl get pods -l app=web -o jsonpath='{.items[*].metadata.name}'");
+    let (first, second) = pods.split_once(' ').unwrap();
+    it.ok(&format!("kubectl exec {first} -- rm /tmp/w/ready"));
+    it.ok(&format!("kubectl wait --for=condition=Ready=false pod/{first} --timeout=60s"));
+    ask(1);
+    it.says(&format!("kubectl exec {second} -- wget -qO- http://web/"), second);
+    it.ok(&format!("kubectl exec {first} -- touch /tmp/w/ready"));
+    ask(2);
+
+    // Nobody is let in any more, and then only who is named.
+    it.write("deny.yaml", "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}");
+    it.ok("kubectl apply -f deny.yaml");
+    it.eventually("kubectl exec asker -- timeout 2 wget -qO- http://web/ || echo blocked", "blocked");
+    it.write("allow.yaml", "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: allow}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {run: asker}}}]}]}}");
+    it.ok("kubectl apply -f allow.yaml");
+    it.eventually("kubectl exec asker -- timeout 5 wget -qO- http://web/ready && echo let in", "let in");
+}
+
+#[test]
+fn kubectl_does_with_pods_what_people_do_with_it() {
+    let it = Machine::up(2);
+    it.write("web.yaml", WEB);
+    it.ok("kubectl apply -f web.yaml && kubectl rollout status deployment/web --timeout=120s");
+    it.says("kubectl logs deployment/web", "serving");
+    it.ok("kubectl run talker --image=c5c3.local/busybox:1 --restart=Never -- sh -c 'for i in 1 2 3; do echo line $i; done; sleep 1; echo last'");
+    it.ok("kubectl wait --for=jsonpath='{.status.phase}'=Succeeded pod/talker --timeout=60s");
+    it.says("kubectl logs talker --tail=2", "line 3\nlast");
+    it.says("kubectl logs -f talker", "line 1\nline 2\nline 3\nlast");
+    it.ok("kubectl run box --image=c5c3.local/busybox:1 --restart=Never -- sleep 3600");
+    it.ok("kubectl wait --for=condition=Ready pod/box --timeout=60s");
+    it.says("echo over | kubectl exec -i box -- sh -c 'cat; exit 7' 2>/dev/null; echo code $?", "over\ncode 7");
+    it.write("letter", "dear pod\n");
+    it.ok("kubectl cp letter box:/tmp/letter");
+    it.says("kubectl exec box -- cat /tmp/letter", "dear pod");
+    it.says("kubectl cp box:/tmp/letter answer >/dev/null && cat answer", "dear pod");
+    it.says(
+        "kubectl port-forward deployment/web 0:8080 > forward.log 2>&1 & pid=$!; \
+        for i in $(seq 100); do grep -q Forwarding forward.log && break; sleep 0.1; done; \
+        port=$(sed -n 's/.*127.0.0.1:\\([0-9]*\\) .*/\\1/p' forward.log | head -1); \
+        curl -sf -m 10 http://127.0.0.1:$port/ready && echo forwarded; kill $pid",
+        "forwarded",
+    );
+    it.ok("kubectl expose deployment web --name=again --port=81 --target-port=8080");
+    it.eventually("kubectl exec box -- timeout 5 wget -qO- http://again:81/ready && echo exposed", "exposed");
+
+    it.ok("kubectl set env deployment/web COLOUR=red && kubectl rollout status deployment/web --timeout=120s");
+    it.says("kubectl exec deployment/web -- sh -c 'echo $COLOUR'", "red");
+    it.ok("kubectl rollout undo deployment/web && kubectl rollout status deployment/web --timeout=120s");
+    it.says("kubectl exec deployment/web -- sh -c 'echo $COLOUR.'", ".");
+    it.ok("kubectl rollout restart deployment/web && kubectl rollout status deployment/web --timeout=120s");
+
+    it.ok("kubectl delete pod box talker --grace-period=1");
+    it.ok("kubectl drain node-1 --ignore-daemonsets --timeout=60s");
+    it.ok("kubectl rollout status deployment/web --timeout=120s");
+    it.eventually("kubectl get pods -l app=web -o jsonpath='{.items[*].spec.nodeName}'", "node-2 node-2");
+    it.says("kubectl uncordon node-1", "node/node-1 uncordoned");
+}
+
+#[test]
+fn what_cannot_run_says_why_as_kubernetes_does() {
+    let it = Machine::up(1);
+    let pod = |name: &str, rest: &str| {
+        it.write(&format!("{name}.yaml"), &format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{restartPolicy: Always, terminationGracePeriodSeconds: 0, {rest}}}}}"));
+        it.ok(&format!("kubectl apply -f {name}.yaml"));
+    };
+    pod("no-image", "containers: [{name: c, image: 'c5c3.local/nowhere:1', imagePullPolicy: Never}]");
+    pod("no-command", "containers: [{name: c, image: 'c5c3.local/busybox:1', command: [/no/such/thing]}]");
+    pod(
+        "no-volume",
+        "containers: [{name: c, image: 'c5c3.local/busybox:1'}], volumes: [{name: v, hostPath: {path: /no/such/folder, type: Directory}}]",
+    );
+    pod(
+        "no-config",
+        "containers: [{name: c, image: 'c5c3.local/busybox:1', envFrom: [{configMapRef: {name: nowhere}}]}]",
+    );
+    pod("no-room", "containers: [{name: c, image: 'c5c3.local/busybox:1', resources: {requests: {memory: 100Ti}}}]");
+    pod(
+        "no-memory",
+        "containers: [{name: c, image: 'c5c3.local/busybox:1', command: [sh, -c, 'x=a; while true; do x=$x$x; done'], resources: {limits: {memory: 20Mi}}}]",
+    );
+    let waiting = |name: &str, reason: &str| {
+        it.eventually(
+            &format!("kubectl get pod {name} -o jsonpath='{{.status.containerStatuses[0].state.waiting.reason}}'"),
+            reason,
+        );
+    };
+    waiting("no-image", "ErrImageNeverPull");
+    waiting("no-config", "CreateContainerConfigError");
+    it.eventually(
+        "kubectl get pod no-command -o jsonpath='{.status.containerStatuses[0].lastState.terminated.reason}'",
+        "StartError",
+    );
+    it.eventually(
+        "kubectl get pod no-memory -o jsonpath='{.status.containerStatuses[0].lastState.terminated.reason}'",
+        "OOMKilled",
+    );
+    it.eventually(
+        "kubectl get pod no-room -o jsonpath='{.status.conditions[?(@.type==\"PodScheduled\")].reason}'",
+        "Unschedulable",
+    );
+    let event = |pod: &str, reason: &str| {
+        it.eventually(&format!("kubectl get events --field-selector involvedObject.name={pod},reason={reason} -o jsonpath='{{.items[0].reason}}'"), reason);
+    };
+    event("no-volume", "FailedMount");
+    event("no-room", "FailedScheduling");
+    event("no-command", "Failed");
+    event("no-image", "ErrImageNeverPull");
+}
+
+#[test]
+fn down_leaves_nothing_behind_and_wipe_leaves_not_even_the_data() {
+    let mut it = Machine::up(2);
+    it.write("web.yaml", WEB);
+    it.ok("kubectl apply -f web.yaml && kubectl rollout status deployment/web --timeout=120s");
+    let there = it.traces();
+    for trace in ["containerd", "c5c3 up", "node-agent", "c5c3br-", "table ip c5c3", "overlay", "/sys/fs/cgroup"] {
+        assert!(there.contains(trace), "{trace} is not among the traces that are looked for:\n{there}");
+    }
+    it.down(false);
+    assert_eq!(it.traces(), "");
+    assert!(it.data().join("cluster.json").exists());
+    it.again();
+    it.eventually("kubectl get deployment web -o jsonpath='{.status.readyReplicas}'", "2");
+    it.down(true);
+    assert_eq!(it.traces(), "");
+    assert!(!it.data().exists());
+}
+
+const STORE: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: store}
+spec: {clusterIP: None, selector: {app: store}, ports: [{port: 8080}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: store}
+spec:
+  serviceName: store
+  replicas: 3
+  selector: {matchLabels: {app: store}}
+  template:
+    metadata: {labels: {app: store}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - {labelSelector: {matchLabels: {app: store}}, topologyKey: kubernetes.io/hostname}
+      containers:
+      - name: store
+        image: c5c3.local/busybox:1
+        command: [sh, -c, "echo start >> /data/starts; exec httpd -f -p 8080 -h /data"]
+        readinessProbe: {httpGet: {path: /starts, port: 8080}, periodSeconds: 1}
+        volumeMounts: [{name: data, mountPath: /data}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+"#;
+
+#[test]
+fn a_stateful_set_over_three_nodes_keeps_its_data_whatever_happens() {
+    let it = Machine::up(3);
+    it.write("store.yaml", STORE);
+    it.ok("kubectl apply -f store.yaml && kubectl rollout status statefulset/store --timeout=180s");
+    let nodes = "kubectl get pods -l app=store -o jsonpath='{.items[*].spec.nodeName}' | tr ' ' '\\n' | sort | xargs";
+    it.says(nodes, "node-1 node-2 node-3");
+    for number in 0..3 {
+        it.ok(&format!("kubectl exec store-{number} -- sh -c 'echo written by {number} > /data/letter'"));
+    }
+    let whole = |after: &str| {
+        it.eventually("kubectl get statefulset store -o jsonpath='{.status.readyReplicas}'", "3");
+        for number in 0..3 {
+            it.eventually(
+                &format!("kubectl exec store-{number} -- cat /data/letter # {after}"),
+                &format!("written by {number}"),
+            );
+        }
+    };
+
+    it.ok("kubectl set env statefulset/store TURN=2 && kubectl rollout status statefulset/store --timeout=180s");
+    whole("a rolling update");
+    it.ok("kubectl delete pod store-1 --grace-period=0 --force");
+    whole("a pod was killed");
+
+    let node = it.ok("kubectl get pod store-0 -o jsonpath='{.spec.nodeName}'");
+    let ready = format!("kubectl get node {node} -o jsonpath='{{.status.conditions[?(@.type==\"Ready\")].status}}'");
+    for (fault, done) in [("stop", "off"), ("cut", "cut off")] {
+        it.says(&format!("$C5C3 node {fault} {node} --data data"), &format!("{node} is {done}"));
+        it.eventually(&ready, "Unknown");
+        it.eventually(
+            "kubectl get pod store-0 -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'",
+            "False",
+        );
+        it.eventually(
+            &format!("kubectl get node {node} -o jsonpath='{{.spec.taints[*].key}}' | grep -o unreachable | head -1"),
+            "unreachable",
+        );
+        it.says(&format!("$C5C3 node start {node} --data data"), &format!("{node} is on"));
+        it.eventually(&ready, "True");
+        whole(fault);
+    }
+
+    let starts = "for i in 0 1 2; do kubectl exec store-$i -- cat /data/starts; done | wc -l";
+    let before = it.ok(starts);
+    it.kill();
+    it.again();
+    whole("c5c3 was killed");
+    it.says(starts, &before);
+}

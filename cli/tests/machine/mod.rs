@@ -1,0 +1,135 @@
+//! A cluster of a test's own on this machine, with the image that its pods are made of.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use c5c3_cri::images;
+
+/// How long something may take that needs a node, a scheduler and a few pods on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A cluster that runs. Dropping it removes it.
+pub struct Machine {
+    folder: tempfile::TempDir,
+    nodes: u8,
+}
+
+impl Machine {
+    /// Starts a cluster with that many nodes.
+    pub fn up(nodes: u8) -> Self {
+        let it = Self { folder: tempfile::tempdir().unwrap(), nodes };
+        let image = images::busybox(Path::new("/bin/busybox")).unwrap().archive().unwrap();
+        std::fs::create_dir_all(it.data().join("images")).unwrap();
+        std::fs::write(it.data().join("images/busybox.tar"), image).unwrap();
+        it.again();
+        for node in 1..=nodes {
+            let names =
+                format!("kubectl get node node-{node} -o jsonpath='{{.status.images[*].names}}' | grep -c busybox");
+            it.eventually(&names, "1");
+        }
+        it
+    }
+
+    /// Starts the cluster once more.
+    pub fn again(&self) {
+        self.ok(&format!("$C5C3 up --detach --data data --nodes {}", self.nodes));
+    }
+
+    /// Kills the process that runs the cluster with SIGKILL, and waits until it is gone.
+    pub fn kill(&self) {
+        self.ok("pid=$(cat data/lock); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done");
+    }
+
+    /// Ends the cluster.
+    pub fn down(&mut self, wipe: bool) {
+        self.ok(if wipe { "$C5C3 down --data data --wipe" } else { "$C5C3 down --data data" });
+    }
+
+    /// The cluster's data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// What this cluster has on the machine outside its data folder: processes, mounts, links, rules, cgroups, files.
+    pub fn traces(&self) -> String {
+        let look = "
+            ps -eo pid,args | grep -v grep | grep -e DATA -e /run/c5c3-INSTANCE
+            grep -e DATA -e c5c3-INSTANCE /proc/self/mounts
+            ip -o link | grep -e -INSTANCE
+            nft list tables | grep -e -INSTANCE
+            find /sys/fs/cgroup -name 'c5c3-INSTANCE*'
+            ls -d /run/c5c3-INSTANCE /var/lib/cni/results/*INSTANCE* 2>/dev/null";
+        let instance = c5c3_cri::Instance::of(&self.data()).to_string();
+        let data = self.data().display().to_string();
+        let look = look.replace("INSTANCE", &instance).replace("DATA", &data);
+        // Not by way of a shell that would have these words in its own arguments.
+        self.write("look.sh", &look);
+        self.run("sh look.sh").0
+    }
+
+    /// Writes a file for the commands to read.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn run(&self, line: &str) -> (String, bool) {
+        let output = Command::new("sh")
+            .args(["-c", &format!("{{ {line}\n}} 2>&1")])
+            .current_dir(self.folder.path())
+            .env("HOME", self.folder.path())
+            .env("KUBECONFIG", self.data().join("kubeconfig"))
+            .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
+            .output()
+            .unwrap();
+        (String::from_utf8_lossy(&output.stdout).trim_end().to_owned(), output.status.success())
+    }
+
+    /// What a line prints that succeeds.
+    pub fn ok(&self, line: &str) -> String {
+        let (text, good) = self.run(line);
+        assert!(good, "{line}\n{text}\n{}", self.logs());
+        text
+    }
+
+    /// Asserts that a line succeeds and prints exactly this.
+    pub fn says(&self, line: &str, wanted: &str) {
+        let text = self.ok(line);
+        assert_eq!(text, wanted, "{line}\n{}", self.logs());
+    }
+
+    /// Repeats a line until it prints exactly this.
+    pub fn eventually(&self, line: &str, wanted: &str) {
+        let begun = Instant::now();
+        loop {
+            let (text, _) = self.run(line);
+            if text == wanted {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "never {wanted:?}, but {text:?}: {line}\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// What is needed to understand a failure.
+    fn logs(&self) -> String {
+        let state = self.run("kubectl get nodes,pods -A -o wide; kubectl get events -A | tail -n 30").0;
+        let end = |path: PathBuf| {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<_> = text.lines().rev().take(15).collect();
+            format!("{}:\n{}", path.display(), lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+        };
+        let nodes = (1..=self.nodes).map(|node| end(self.data().join(format!("nodes/node-{node}/agent.log"))));
+        [state, end(self.data().join("c5c3.log"))].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let (text, good) = self.run("$C5C3 down --data data --wipe");
+        if !good && !std::thread::panicking() {
+            panic!("the cluster could not be removed: {text}");
+        }
+    }
+}
