@@ -63,7 +63,7 @@ fn a_service_balances_over_ready_pods_by_name_from_a_pod_and_from_the_machine() 
     // Nobody is let in any more, and then only who is named.
     it.write("deny.yaml", "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}");
     it.ok("kubectl apply -f deny.yaml");
-    it.eventually("kubectl exec asker -- timeout 2 wget -qO- http://web/ || echo blocked", "blocked");
+    it.eventually("kubectl exec asker -- timeout 2 wget -qO- http://web/ >/dev/null 2>&1 || echo blocked", "blocked");
     it.write("allow.yaml", "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: allow}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{podSelector: {matchLabels: {run: asker}}}]}]}}");
     it.ok("kubectl apply -f allow.yaml");
     it.eventually("kubectl exec asker -- timeout 5 wget -qO- http://web/ready && echo let in", "let in");
@@ -74,7 +74,7 @@ fn kubectl_does_with_pods_what_people_do_with_it() {
     let it = Machine::up(2);
     it.write("web.yaml", WEB);
     it.ok("kubectl apply -f web.yaml && kubectl rollout status deployment/web --timeout=120s");
-    it.says("kubectl logs deployment/web", "serving");
+    it.says("kubectl logs deployment/web 2>/dev/null", "serving");
     it.ok("kubectl run talker --image=c5c3.local/busybox:1 --restart=Never -- sh -c 'for i in 1 2 3; do echo line $i; done; sleep 1; echo last'");
     it.ok("kubectl wait --for=jsonpath='{.status.phase}'=Succeeded pod/talker --timeout=60s");
     it.says("kubectl logs talker --tail=2", "line 3\nlast");

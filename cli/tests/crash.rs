@@ -255,7 +255,7 @@ fn asked_to_end_it_ends_well_even_with_watches_open() {
         if let Some(status) = server.child.try_wait().unwrap() {
             break status;
         }
-        assert!(began.elapsed() < Duration::from_secs(5), "it does not end");
+        assert!(began.elapsed() < Duration::from_mins(1), "it does not end");
         std::thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(status.code(), Some(0));

@@ -34,7 +34,7 @@ impl Machine {
 
     /// Starts the cluster once more.
     pub fn again(&self) {
-        self.ok(&format!("$C5C3 up --detach --data data --nodes {}", self.nodes));
+        self.ok(&format!("$C5C3 up --detach --data $PWD/data --nodes {}", self.nodes));
     }
 
     /// Kills the process that runs the cluster with SIGKILL, and waits until it is gone.
@@ -44,7 +44,7 @@ impl Machine {
 
     /// Ends the cluster.
     pub fn down(&mut self, wipe: bool) {
-        self.ok(if wipe { "$C5C3 down --data data --wipe" } else { "$C5C3 down --data data" });
+        self.ok(if wipe { "$C5C3 down --data $PWD/data --wipe" } else { "$C5C3 down --data $PWD/data" });
     }
 
     /// The cluster's data folder.
@@ -127,7 +127,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let (text, good) = self.run("$C5C3 down --data data --wipe");
+        let (text, good) = self.run("$C5C3 down --data $PWD/data --wipe");
         if !good && !std::thread::panicking() {
             panic!("the cluster could not be removed: {text}");
         }
