@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_are_put_beside_each_other_and_left_as_they_were() {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let server = Server::start(Config { storage: Storage::Memory, extra_names: Vec::new() }).await.unwrap();
+    let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
     let listening = listen(&server, "127.0.0.1:0".parse().unwrap()).await.unwrap();
     let life = Duration::from_hours(1);
     let admin = server.pki().issue_client("admin", &["system:masters"], life, jiff::Timestamp::now()).unwrap();
