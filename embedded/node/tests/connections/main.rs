@@ -10,18 +10,18 @@ use serde_json::json;
 #[test]
 fn logs_are_shown_as_asked() {
     let desk = Desk::open();
-    let talker = sh(
-        "talker",
-        "for i in 1 2 3; do echo out $i; done; echo err >&2; cat /dev/zero | tr '\\0' x | head -c 40000; echo; sleep 1000",
-    );
-    desk.apply(&pod("web", &[talker, sh("side", "echo aside; sleep 1000")], "Always"));
-    desk.until("kubectl logs web -c talker | wc -l", "5");
-    desk.says("kubectl logs web -c talker | head -4 | sort", "err\nout 1\nout 2\nout 3");
-    desk.says("kubectl logs web -c talker | tail -1 | wc -c", "40001");
+    // Longer than what the runtime writes at once.
+    let long = sh("long", "tr '\\0' x < /dev/zero | head -c 40000; echo; sleep 1000");
+    let talker = sh("talker", "for i in 1 2 3; do echo out $i; done; echo err >&2; sleep 1000");
+    let side = sh("side", "echo aside; sleep 1000");
+    desk.apply(&pod("web", &[talker, side, long], "Always"));
+    // Which of two streams comes first is not said.
+    desk.until("kubectl logs web -c talker | sort", "err\nout 1\nout 2\nout 3");
+    desk.until("kubectl logs web -c long | wc -lc | xargs", "1 40001");
     desk.until("kubectl logs web -c side", "aside");
-    desk.says("kubectl logs web -c talker --limit-bytes=9", "out 1\nout");
+    desk.says("kubectl logs web -c long --limit-bytes=9", "xxxxxxxxx");
     desk.says("kubectl logs web -c side --tail=0", "");
-    desk.says("kubectl logs web -c talker --since=1h | head -1", "out 1");
+    desk.says("kubectl logs web -c side --since=1h", "aside");
     desk.says("kubectl logs web -c talker --since-time=2999-01-01T00:00:00Z", "");
     desk.says("kubectl logs web -c side --timestamps | grep -cE '^[0-9-]{10}T[0-9:]{8}\\.[0-9]{9}Z aside$'", "1");
     desk.until("kubectl logs web --all-containers --prefix | grep -c '^.pod/web/'", "6");
@@ -31,7 +31,7 @@ fn logs_are_shown_as_asked() {
         "previous terminated container \"side\" in pod \"web\" not found",
     );
     let get = "kubectl get --raw /api/v1/namespaces/default/pods/web/log";
-    desk.fails(get, "a container name must be specified for pod web, choose one of: [talker side]");
+    desk.fails(get, "a container name must be specified for pod web, choose one of: [talker side long]");
     desk.fails("kubectl logs none", "pods \"none\" not found");
 }
 
@@ -86,13 +86,14 @@ fn ports_are_forwarded_and_pods_are_proxied() {
     let serve = "mkdir -p /www; echo '<a href=\"/next\">page</a>' > /www/index.html; exec httpd -f -p 8080 -h /www";
     desk.apply(&pod("web", &[sh("app", serve)], "Always"));
     desk.ready("web");
-    let forwarded = "kubectl port-forward pod/web :8080 > said & trap \"kill $!\" EXIT
+    // A container that runs need not listen yet.
+    let proxy = "/api/v1/namespaces/default/pods/web:8080/proxy";
+    desk.until(&format!("kubectl get --raw {proxy}/index.html"), &format!("<a href=\"{proxy}/next\">page</a>"));
+    let forwarded = ": > said; kubectl port-forward pod/web :8080 > said & trap \"kill $!\" EXIT
         until port=$(sed -n 's/^Forwarding from 127.0.0.1:\\([0-9]*\\) .*/\\1/p' said) && [ \"$port\" ]; do sleep 0.1; done
         ask() { exec 3<>/dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3; }
         { ask; ask; } | grep -c page";
     desk.says(forwarded, "2");
-    let proxy = "/api/v1/namespaces/default/pods/web:8080/proxy";
-    desk.says(&format!("kubectl get --raw {proxy}/index.html"), &format!("<a href=\"{proxy}/next\">page</a>"));
     desk.says("kubectl get --raw /api/v1/nodes/node-0/proxy/healthz", "ok");
     desk.tells("kubectl get --raw /api/v1/nodes/node-0/proxy/pods", "\"name\":\"web\"");
 }
