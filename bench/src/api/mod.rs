@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt};
 
 use measure::Row;
 
@@ -72,11 +72,10 @@ async fn measure(args: &Args, kubeconfig: &PathBuf, pids: &[u32]) -> Result<Vec<
     let client = connect().await?;
     let version = client.apiserver_version().await.map_err(|error| format!("{}: {error}", kubeconfig.display()))?;
     eprintln!("{}: Kubernetes {}", kubeconfig.display(), version.git_version);
-    let namespace = format!("bench-{}", std::process::id());
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let metadata = ObjectMeta { name: Some(namespace.clone()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { generate_name: Some("bench-".into()), ..ObjectMeta::default() };
     let made = namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await;
-    made.map_err(|error| format!("cannot make the namespace {namespace}: {error}"))?;
+    let namespace = made.map_err(|error| format!("cannot make a namespace: {error}"))?.name_any();
     let rows = phases(args, &client, &namespace, pids).await;
     let _ = namespaces.delete(&namespace, &DeleteParams::default()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client);

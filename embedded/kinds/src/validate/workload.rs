@@ -1,6 +1,6 @@
 //! Validation of the kinds that keep pods running.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pod;
 use super::report::Report;
@@ -67,9 +67,26 @@ pub(super) fn daemon_set(object: &Value, old: Option<&Value>, report: &mut Repor
     }
 }
 
+/// The spec with a volume for each claim, as its pods will have it: containers mount claims by their names.
+fn with_claims(spec: &Value) -> Value {
+    let mut whole = spec.clone();
+    let had: Vec<_> =
+        list_at(&spec["template"]["spec"], "volumes").iter().map(|volume| volume["name"].clone()).collect();
+    let claims = list_at(spec, "volumeClaimTemplates").iter().map(|claim| claim["metadata"]["name"].clone());
+    let added: Vec<_> =
+        claims.filter(|name| !had.contains(name)).map(|name| json!({"name": name, "emptyDir": {}})).collect();
+    let volumes = &mut whole["template"]["spec"]["volumes"];
+    match volumes.as_array_mut() {
+        Some(volumes) => volumes.extend(added),
+        None if added.is_empty() => {}
+        None => *volumes = added.into(),
+    }
+    whole
+}
+
 pub(super) fn stateful_set(object: &Value, old: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
-    selected_template("statefulset", spec, report);
+    selected_template("statefulset", &with_claims(spec), report);
     report.not_negative("spec.replicas", &spec["replicas"]);
     let Some(old) = old else { return };
     let may_change = [
@@ -149,8 +166,6 @@ pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::tests::{assert_has, extend, problems};
     use super::*;
 
@@ -182,6 +197,22 @@ mod tests {
                 "spec.template.metadata.labels: Invalid value: {\"app\":\"oak\"}: `selector` does not match template `labels`",
             );
         }
+    }
+
+    #[test]
+    fn containers_of_a_stateful_set_mount_its_claims() {
+        let mounts = |name: &str| {
+            let container = json!({"name": "c", "image": "i", "volumeMounts": [{"name": name, "mountPath": "/data"}]});
+            with(json!({
+                "template": {"metadata": {"labels": {"app": "oak"}}, "spec": {"containers": [container]}},
+                "volumeClaimTemplates": [{"metadata": {"name": "sap"}, "spec": {}}],
+            }))
+        };
+        assert_eq!(check("statefulsets", &mounts("sap"), None), Vec::<String>::new());
+        assert_has(
+            &check("statefulsets", &mounts("resin"), None),
+            r#"spec.template.spec.containers[0].volumeMounts[0].name: Not found: "resin""#,
+        );
     }
 
     #[test]

@@ -8,19 +8,15 @@ use serde_json::Value;
 use super::{Leaf, Message, Shape, TABLE, Type};
 
 /// Kinds that the API server neither serves nor has a schema of, options that have no version of their own among them.
-const WITHOUT_SCHEMA: [&str; 12] = [
+const WITHOUT_SCHEMA: [&str; 8] = [
     "CertificateSigningRequest",
     "CreateOptions",
     "DeleteOptions",
-    "FlowSchema",
     "IPAddress",
     "PatchOptions",
-    "PriorityLevelConfiguration",
     "ServiceCIDR",
     "Status",
     "UpdateOptions",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
 ];
 
 fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
