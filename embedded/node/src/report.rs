@@ -18,31 +18,42 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The statuses of one pod on their way to the API.
 pub(crate) struct Report {
-    status: watch::Sender<Option<PodStatus>>,
+    status: watch::Sender<Wish>,
     writer: AbortOnDropHandle<()>,
+}
+
+/// What the API should say.
+#[derive(Default)]
+struct Wish {
+    status: Option<PodStatus>,
+    /// How often others have been seen to say otherwise: each time it is written once more.
+    overruled: u64,
 }
 
 impl Report {
     pub(crate) fn new(client: Client, pod: &Pod) -> Self {
-        let (status, wanted) = watch::channel(None);
+        let (status, wanted) = watch::channel(Wish::default());
         let written = subset(pod.status());
         let writer = Writer { api: Api::namespaced(client, pod.namespace()), pod: pod.clone(), written };
         Self { status, writer: AbortOnDropHandle::new(tokio::spawn(writer.run(wanted))) }
     }
 
-    /// The status that the pod should have.
-    pub(crate) fn tell(&self, status: PodStatus) {
-        self.status.send_if_modified(|told| {
-            let is_new = told.as_ref() != Some(&status);
-            *told = Some(status);
-            is_new
+    /// The status that the pod should have. Others may set it too, as it is done with the pods of a node that is not
+    /// heard of: when the node is back, what it says counts.
+    pub(crate) fn tell(&self, status: PodStatus, shown: Option<&PodStatus>) {
+        self.status.send_if_modified(|wish| {
+            let is_new = wish.status.as_ref() != Some(&status);
+            let is_overruled = !is_new && ready(shown) != ready(Some(&status));
+            wish.status = Some(status);
+            wish.overruled += u64::from(is_overruled);
+            is_new || is_overruled
         });
     }
 
     /// Writes the last status, then lets the API forget the pod.
     pub(crate) async fn finish(&self, client: Client, pod: &Pod) {
         self.writer.abort();
-        let last = self.status.borrow().clone();
+        let last = self.status.borrow().status.clone();
         let mut writer =
             Writer { api: Api::namespaced(client, pod.namespace()), pod: pod.clone(), written: subset(pod.status()) };
         while let Some(status) = &last {
@@ -65,15 +76,24 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut wanted: watch::Receiver<Option<PodStatus>>) {
+    async fn run(mut self, mut wanted: watch::Receiver<Wish>) {
+        let mut overruled = 0;
         while wanted.changed().await.is_ok() {
-            let mut status = wanted.borrow_and_update().clone();
-            while let Some(wished) = &status {
-                match self.write(wished).await {
+            loop {
+                let (status, times) = {
+                    let wish = wanted.borrow_and_update();
+                    (wish.status.clone(), wish.overruled)
+                };
+                if times != overruled {
+                    // The API does not have what was written.
+                    self.written = Value::Null;
+                    overruled = times;
+                }
+                let Some(status) = status else { break };
+                match self.write(&status).await {
                     Ok(()) => break,
                     Err(error) => self.complain(&error).await,
                 }
-                status.clone_from(&wanted.borrow_and_update());
             }
         }
     }
@@ -108,6 +128,11 @@ fn ignoring_loss<T>(outcome: kube::Result<T>) -> kube::Result<()> {
         Err(kube::Error::Api(error)) if [404, 409].contains(&error.code) => Ok(()),
         outcome => outcome.map(drop),
     }
+}
+
+fn ready(status: Option<&PodStatus>) -> Option<&str> {
+    let conditions = status?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == "Ready").map(|condition| condition.status.as_str())
 }
 
 /// What the node sets of a status, with times as the API shows them.

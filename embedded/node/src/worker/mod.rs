@@ -243,7 +243,7 @@ impl Worker {
             now: Timestamp::now(),
         });
         *last = Some(status.clone());
-        self.report.tell(status);
+        self.report.tell(status, wanted.pod.status());
     }
 
     /// Nothing to do: the volumes are brought up to date, and the next occasion is waited for.
