@@ -5,8 +5,8 @@
 //!  ends, probes, changes ─► the worker's bell       └► status ─► report ─► the API
 //! ```
 //!
-//! What to do ([`decide`]), what to say ([`status`]), what a container is to the runtime ([`cri_config`]) and what it has
-//! in its environment ([`environment`]) are pure functions; the worker does no more than carry out. Containers carry the
+//! What to do (`decide`), what to say (`status`), what a container is to the runtime (`cri_config`) and what it has
+//! in its environment (`environment`) are pure functions; the worker does no more than carry out. Containers carry the
 //! labels of their pods, so that a node that is killed finds them again; they go on running meanwhile.
 //!
 //! What containers say, and connections into them, are served to the API server by `server/`.
