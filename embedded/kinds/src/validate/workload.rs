@@ -75,11 +75,12 @@ fn with_claims(spec: &Value) -> Value {
     let claims = list_at(spec, "volumeClaimTemplates").iter().map(|claim| claim["metadata"]["name"].clone());
     let added: Vec<_> =
         claims.filter(|name| !had.contains(name)).map(|name| json!({"name": name, "emptyDir": {}})).collect();
-    let volumes = &mut whole["template"]["spec"]["volumes"];
-    match volumes.as_array_mut() {
-        Some(volumes) => volumes.extend(added),
-        None if added.is_empty() => {}
-        None => *volumes = added.into(),
+    let pod = whole.pointer_mut("/template/spec").and_then(Value::as_object_mut);
+    if let Some(pod) = pod.filter(|_| !added.is_empty()) {
+        match pod.get_mut("volumes").and_then(Value::as_array_mut) {
+            Some(volumes) => volumes.extend(added),
+            None => drop(pod.insert("volumes".into(), added.into())),
+        }
     }
     whole
 }
