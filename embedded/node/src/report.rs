@@ -145,8 +145,16 @@ fn subset(status: Option<&PodStatus>) -> Value {
     value
 }
 
-/// Lists that a patch would merge are replaced: a new sandbox has another address.
+/// What a patch would merge is replaced: a new sandbox has another address, and a condition that has come true has no
+/// reason any more why it was not.
 fn replacing(mut status: Value) -> Value {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        for word in ["reason", "message"] {
+            if condition[word].is_null() {
+                condition[word] = Value::Null;
+            }
+        }
+    }
     for list in ["podIPs", "hostIPs"] {
         if let Some(list) = status[list].as_array_mut() {
             list.insert(0, json!({"$patch": "replace"}));
@@ -170,5 +178,21 @@ mod tests {
             names["conditions"].as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
         assert_eq!(names, ["Initialized", "Ready"]);
         assert_eq!(replacing(subset(Some(&status)))["podIPs"], json!([{"$patch": "replace"}, {"ip": "10.0.0.1"}]));
+    }
+
+    #[test]
+    fn a_condition_without_a_reason_takes_the_old_one_away() {
+        let status: PodStatus = serde_json::from_value(json!({"conditions": [
+            {"type": "Ready", "status": "True"},
+            {"type": "ContainersReady", "status": "False", "reason": "ContainersNotReady", "message": "not yet"},
+        ]}))
+        .unwrap();
+        let patch = replacing(subset(Some(&status)));
+        let [not_yet, ready] = &patch["conditions"].as_array().unwrap()[..] else { panic!("{patch}") };
+        assert_eq!(
+            (not_yet["reason"].as_str(), not_yet["message"].as_str()),
+            (Some("ContainersNotReady"), Some("not yet"))
+        );
+        assert_eq!((ready.get("reason"), ready.get("message")), (Some(&Value::Null), Some(&Value::Null)));
     }
 }
