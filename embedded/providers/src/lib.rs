@@ -1,0 +1,80 @@
+//! What stands in for other projects' operators on the embedded cluster: the same kinds, with the same status, Secrets
+//! and Services, satisfied by running the real servers.
+//!
+//! ```text
+//! definitions ─► the kinds are installed ─► one provider for each project, each on a `kube::Client`
+//! ```
+//!
+//! A provider knows nothing of the machine: it makes StatefulSets, Services and Secrets, as the genuine operator does on
+//! any cluster. It implements what our own operators write; what it does not implement it refuses by name, on the object.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+pub mod definitions;
+pub mod mariadb;
+
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+/// How long to wait before something that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What stands in for one project's operator.
+struct Provider {
+    /// The name of the operator that it stands in for.
+    name: &'static str,
+    /// The kinds that it looks after.
+    definitions: fn() -> Vec<CustomResourceDefinition>,
+    /// Looks after them until it is told to stop.
+    run: fn(Client, CancellationToken) -> BoxFuture<'static, ()>,
+}
+
+/// Every provider.
+const PROVIDERS: &[Provider] = &[Provider {
+    name: "mariadb-operator",
+    definitions: mariadb::definitions,
+    run: |client, stop| Box::pin(mariadb::run(client, stop)),
+}];
+
+/// The definitions of every kind that is provided here.
+pub fn all_definitions() -> Vec<CustomResourceDefinition> {
+    PROVIDERS.iter().flat_map(|provider| (provider.definitions)()).collect()
+}
+
+/// Installs the kinds, then looks after their objects until `stop`. A provider that ends is started again; the others go
+/// on.
+pub async fn run(client: Client, stop: CancellationToken) {
+    while let Err(error) = definitions::install(&client, &all_definitions()).await {
+        tracing::warn!(%error, "cannot install the kinds of providers; it is tried again");
+        if !pause(&stop).await {
+            return;
+        }
+    }
+    join_all(PROVIDERS.iter().map(|provider| keep_running(provider, client.clone(), stop.clone()))).await;
+}
+
+async fn keep_running(provider: &'static Provider, client: Client, stop: CancellationToken) {
+    loop {
+        let ended = tokio::spawn((provider.run)(client.clone(), stop.clone())).await;
+        if stop.is_cancelled() {
+            return;
+        }
+        let why = ended.err().map(|error| error.to_string());
+        tracing::error!(provider = provider.name, why, "has ended, and is started again");
+        if !pause(&stop).await {
+            return;
+        }
+    }
+}
+
+/// Waits before another try; false when there shall be none.
+async fn pause(stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(AGAIN) => true,
+        () = stop.cancelled() => false,
+    }
+}
