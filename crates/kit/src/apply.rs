@@ -9,8 +9,8 @@ use kube::core::ObjectMeta;
 
 use crate::error::Error;
 use crate::object::{Ref, condition, is_not_found, is_unknown_kind};
-use crate::ownership::{BASE, Owner, label};
-use crate::plan::{Child, Plan, Step};
+use crate::ownership::{BASE, MANAGED_BY, OWNER, Owner, STEP, label};
+use crate::plan::{Child, Node, Plan, Step};
 use crate::readiness;
 use crate::wait::Wait;
 
@@ -22,12 +22,21 @@ const FOREIGN_INTERVAL: Duration = Duration::from_secs(30);
 pub struct Outcome {
     /// The step's condition.
     pub condition: &'static str,
+    /// Its name in a graph.
+    pub name: Option<&'static str>,
     /// What it waits for; nothing when it is done.
     pub waits: Vec<Wait>,
-    /// The earlier step that it was not started for.
-    pub blocked_by: Option<&'static str>,
+    /// Why it was not started: earlier steps that are not done.
+    pub blocked: Option<String>,
     /// What to say when it is done.
     pub done: String,
+}
+
+impl Outcome {
+    /// Whether the step is done.
+    pub fn is_done(&self) -> bool {
+        self.waits.is_empty() && self.blocked.is_none()
+    }
 }
 
 /// What came of carrying out a plan.
@@ -46,7 +55,7 @@ impl Applied {
 
     /// Whether every step is done.
     pub fn is_done(&self) -> bool {
-        self.outcomes.iter().all(|outcome| outcome.waits.is_empty() && outcome.blocked_by.is_none())
+        self.outcomes.iter().all(Outcome::is_done)
     }
 }
 
@@ -63,23 +72,42 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// Applies the plan as far as its waits allow. What it no longer holds is deleted only once all of it is done, so
-    /// that nothing goes before its replacement is ready.
+    /// Applies the plan as far as its waits allow. What it no longer holds is deleted only once what could still stand on
+    /// it is done, so that nothing goes before its replacement is ready.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, Error> {
         let mut applied = Applied { again_after: plan.again_after, ..Applied::default() };
-        let mut blocked_by = None;
         for step in &plan.steps {
-            let waits = if blocked_by.is_none() { self.step(step, &mut applied).await? } else { Vec::new() };
-            let outcome = Outcome { condition: step.condition, waits, blocked_by, done: step.done.clone() };
-            if blocked_by.is_none() && !outcome.waits.is_empty() {
-                blocked_by = Some(step.condition);
+            let mut blocked = blocked(step, &applied.outcomes);
+            let mut waits = Vec::new();
+            if blocked.is_none() {
+                waits = self.step(step, &mut applied).await?;
+            } else if step.node.is_some()
+                && let Some(running) = self.look(step).await?
+            {
+                (waits, blocked) = (running, None);
             }
-            applied.outcomes.push(outcome);
+            let name = step.node.as_ref().map(|node| node.name);
+            applied.outcomes.push(Outcome { condition: step.condition, name, waits, blocked, done: step.done.clone() });
         }
-        if applied.is_done() {
-            self.prune(plan).await?;
-        }
+        self.prune(plan, &applied).await?;
         Ok(applied)
+    }
+
+    /// How the children of a step are that may not be changed now; none if it has not been started.
+    async fn look(&self, step: &Step) -> Result<Option<Vec<Wait>>, Error> {
+        let mut waits = Vec::new();
+        for child in step.children.iter().filter(|child| child.generated.is_empty()) {
+            let reference = child.reference();
+            if !self.existing.iter().any(|(ours, _)| *ours == reference) {
+                return Ok(None);
+            }
+            match reference.api(self.client.clone()).get(&reference.name).await {
+                Ok(live) => waits.extend(readiness::wait(&reference, &live)),
+                Err(error) if is_not_found(&error) => return Ok(None),
+                Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
+            }
+        }
+        Ok(Some(waits))
     }
 
     async fn step(&self, step: &Step, applied: &mut Applied) -> Result<Vec<Wait>, Error> {
@@ -88,12 +116,17 @@ impl Executor<'_> {
         }
         let mut waits = Vec::new();
         for child in &step.children {
-            waits.extend(self.child(child, applied).await?);
+            let wait = if child.generated.is_empty() {
+                self.child(child, step.node.as_ref(), applied).await?
+            } else {
+                self.generated(child).await?
+            };
+            waits.extend(wait);
         }
         Ok(waits)
     }
 
-    async fn child(&self, child: &Child, applied: &mut Applied) -> Result<Option<Wait>, Error> {
+    async fn child(&self, child: &Child, node: Option<&Node>, applied: &mut Applied) -> Result<Option<Wait>, Error> {
         let reference = child.reference();
         if let Some(wait) = self.foreign(&reference).await? {
             // It is not ours, so no watch of ours tells when it goes.
@@ -101,7 +134,10 @@ impl Executor<'_> {
             return Ok(Some(wait));
         }
         let mut object = child.object.clone();
-        self.owner.mark(&mut object);
+        self.owner.mark(&mut object, child.kept);
+        if let Some(node) = node {
+            object.metadata.labels.get_or_insert_default().insert(STEP.into(), node.name.into());
+        }
         let params = PatchParams::apply(self.owner.manager).force();
         let live =
             reference.api(self.client.clone()).patch(&reference.name, &params, &Patch::Apply(&object)).await.map_err(
@@ -133,10 +169,9 @@ impl Executor<'_> {
             }
         };
         Ok(found.filter(|found| !self.owner.owns(&found.metadata)).map(|found| {
-            let manager = label(&found.metadata, crate::ownership::MANAGED_BY).map_or("someone else", String::as_str);
             Wait::on(reference)
                 .condition("is not in the way")
-                .now(format!("it exists and belongs to {manager}"))
+                .now(format!("it exists and belongs to {}", holder(&found.metadata)))
                 .because("an object of ours must have this name, and a foreign one is never taken over")
                 .look_at("delete or rename it")
                 .failed("ForeignObject")
@@ -166,12 +201,12 @@ impl Executor<'_> {
         Ok(wait.now(format!("{now}; it is being made again")))
     }
 
-    async fn prune(&self, plan: &Plan) -> Result<(), Error> {
+    async fn prune(&self, plan: &Plan, applied: &Applied) -> Result<(), Error> {
         let wanted: Vec<Ref> = plan.children().map(Child::reference).collect();
         let kept = kept(plan, self.existing, &wanted);
         for (reference, meta) in self.existing {
             let going = meta.deletion_timestamp.is_some();
-            if !going && !wanted.contains(reference) && !kept.contains(&reference) {
+            if !going && !wanted.contains(reference) && !kept.contains(&reference) && may_go(plan, applied, meta) {
                 self.delete(reference, meta).await?;
             }
         }
@@ -202,6 +237,43 @@ impl Executor<'_> {
             Err(source) => Err(Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }),
         }
     }
+}
+
+/// Why a step cannot start: what it needs is not done. A step outside a graph needs all that come before it.
+fn blocked(step: &Step, before: &[Outcome]) -> Option<String> {
+    match &step.node {
+        None => {
+            let first = before.iter().find(|outcome| !outcome.is_done())?;
+            Some(format!("starts when {} is true", first.condition))
+        }
+        Some(node) => {
+            let is_done = |need: &&str| before.iter().any(|outcome| outcome.name == Some(need) && outcome.is_done());
+            let missing: Vec<&str> = node.needs.iter().copied().filter(|need| !is_done(need)).collect();
+            let verb = if missing.len() > 1 { "are" } else { "is" };
+            (!missing.is_empty()).then(|| format!("{} starts when {} {verb} ready", node.name, missing.join(" and ")))
+        }
+    }
+}
+
+/// Whether a child that is no longer wanted may go: when everything is done. In a graph it is enough that its own step and
+/// all that need it are done, or that its step has left the plan.
+fn may_go(plan: &Plan, applied: &Applied, meta: &ObjectMeta) -> bool {
+    let Some(step) = label(meta, STEP) else { return applied.is_done() };
+    let mut concerned = vec![step.as_str()];
+    for node in plan.steps.iter().filter_map(|step| step.node.as_ref()) {
+        if node.needs.iter().any(|need| concerned.contains(need)) {
+            concerned.push(node.name);
+        }
+    }
+    let is_concerned = |outcome: &&Outcome| outcome.name.is_some_and(|name| concerned.contains(&name));
+    applied.outcomes.iter().filter(is_concerned).all(Outcome::is_done)
+}
+
+/// Whose an object is, in words.
+fn holder(meta: &ObjectMeta) -> String {
+    let owner = meta.annotations.as_ref().and_then(|annotations| annotations.get(OWNER));
+    let holder = owner.or_else(|| label(meta, MANAGED_BY));
+    holder.map_or_else(|| "someone else".to_owned(), Clone::clone)
 }
 
 /// The older generations that stay: of each base in the plan, the newest few.

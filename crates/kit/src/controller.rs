@@ -38,7 +38,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// The conditions that the controller writes, in the order of its steps. `Ready` is added to them.
     const CONDITIONS: &'static [&'static str];
 
-    /// Held on each object while it has children that garbage collection does not reach: those in other namespaces.
+    /// Held on each object while it has children that garbage collection does not reach, or that go in an order:
+    /// those in other namespaces, and those that [`Controller::teardown`] names.
     const FINALIZER: Option<&'static str> = None;
 
     /// How long a deletion waits for such children before it lets go all the same and names what is left.
@@ -56,6 +57,12 @@ pub trait Controller: Send + Sync + Sized + 'static {
 
     /// Pure: the complete set of children, in order.
     fn plan(&self, valid: &Self::Valid, inputs: &Inputs<Self::Kind>) -> Plan;
+
+    /// The kinds of children that go one after the other when the object goes: those of a wave are deleted when all of
+    /// the wave before are gone. What is in no wave goes with the object itself. It needs a [`Controller::FINALIZER`].
+    fn teardown(&self) -> Vec<Vec<KindRef>> {
+        Vec::new()
+    }
 
     /// From what the API holds to the type: the rules that the command line and the webhook apply too.
     fn parse(&self, object: &Value) -> Result<Self::Kind, Problems> {

@@ -59,73 +59,95 @@ pub enum Progress {
     GaveUp(Vec<String>),
 }
 
-/// Deletes what must go before the object may go: its children in other namespaces. They are listed anew, because the
-/// watches may not have heard of the youngest, and after a restart of none. An operator that looks after one `namespace`
-/// has none elsewhere.
-pub async fn clean_up(
-    executor: &Executor<'_>,
-    object: &DynamicObject,
-    kinds: &[KindRef],
-    namespace: Option<&str>,
-    patience: Duration,
-) -> Result<Progress, Error> {
-    let asked = object.metadata.annotations.iter().flatten().any(|(key, value)| key == SKIP && value == "true");
-    let left = patience.saturating_sub(age(object, executor.now));
-    let found = delete_all(executor, kinds, namespace).await;
-    match found {
-        Ok(found) if found.is_empty() => Ok(Progress::Done),
-        Ok(found) if asked || left.is_zero() => Ok(Progress::GaveUp(found.iter().map(ToString::to_string).collect())),
-        Ok(found) => Ok(Progress::Waiting(found.iter().map(waiting).collect(), left)),
-        Err(error) if asked || left.is_zero() => {
-            Ok(Progress::GaveUp(vec![format!("what could not be looked up ({error})")]))
-        }
-        Err(error) => Err(error),
-    }
+/// What must go before the object may go.
+pub struct Cleanup<'a> {
+    /// The kinds of all children.
+    pub kinds: &'a [KindRef],
+    /// The kinds whose objects go one after the other.
+    pub waves: &'a [Vec<KindRef>],
+    /// The one namespace that the operator looks after: it has no children elsewhere.
+    pub namespace: Option<&'a str>,
+    /// How long is waited.
+    pub patience: Duration,
 }
 
-fn waiting(reference: &Ref) -> Wait {
-    Wait::on(reference)
-        .condition("is gone")
-        .because("it is in another namespace, where garbage collection does not reach it")
-        .look_at(format!("to leave it behind: annotate the object with {SKIP}=true"))
-}
-
-/// Deletes the children in other namespaces, and says which are still there.
-async fn delete_all(executor: &Executor<'_>, kinds: &[KindRef], namespace: Option<&str>) -> Result<Vec<Ref>, Error> {
-    let mut left = Vec::new();
-    for (reference, meta) in far_children(executor, kinds, namespace).await? {
-        if meta.deletion_timestamp.is_none() {
-            executor.delete(&reference, &meta).await?;
-        }
-        if executor.exists(&reference).await? {
-            left.push(reference);
+impl Cleanup<'_> {
+    /// Deletes what must go: children in waves, then those in other namespaces. They are listed anew, because the watches may
+    /// not have heard of the youngest, and after a restart of none.
+    pub async fn run(&self, executor: &Executor<'_>, object: &DynamicObject) -> Result<Progress, Error> {
+        let asked = object.metadata.annotations.iter().flatten().any(|(key, value)| key == SKIP && value == "true");
+        let left = self.patience.saturating_sub(age(object, executor.now));
+        match self.delete(executor).await {
+            Ok(found) if found.is_empty() => Ok(Progress::Done),
+            Ok(found) if asked || left.is_zero() => {
+                Ok(Progress::GaveUp(found.iter().map(|wait| wait.object.to_string()).collect()))
+            }
+            Ok(found) => Ok(Progress::Waiting(found, left)),
+            Err(error) if asked || left.is_zero() => {
+                Ok(Progress::GaveUp(vec![format!("what could not be looked up ({error})")]))
+            }
+            Err(error) => Err(error),
         }
     }
-    Ok(left)
-}
 
-async fn far_children(
-    executor: &Executor<'_>,
-    kinds: &[KindRef],
-    namespace: Option<&str>,
-) -> Result<Vec<(Ref, ObjectMeta)>, Error> {
-    let mut children = Vec::new();
-    for kind in kinds {
+    /// Deletes as much as may be deleted now, and says what is still there.
+    async fn delete(&self, executor: &Executor<'_>) -> Result<Vec<Wait>, Error> {
+        let all = |_: &ObjectMeta| true;
+        for wave in self.waves {
+            let left = self.delete_kinds(executor, wave, all, "what it stands on goes after it").await?;
+            if !left.is_empty() {
+                return Ok(left);
+            }
+        }
+        let far = |meta: &ObjectMeta| !executor.owner.collects(meta);
+        let because = "it is in another namespace, where garbage collection does not reach it";
+        self.delete_kinds(executor, self.kinds, far, because).await
+    }
+
+    async fn delete_kinds(
+        &self,
+        executor: &Executor<'_>,
+        kinds: &[KindRef],
+        concerned: impl Fn(&ObjectMeta) -> bool,
+        because: &str,
+    ) -> Result<Vec<Wait>, Error> {
+        let mut left = Vec::new();
+        for kind in kinds {
+            for meta in self.children(executor, kind).await?.into_iter().filter(&concerned) {
+                let reference = Ref::of(&kind.resource, &meta);
+                if meta.deletion_timestamp.is_none() {
+                    executor.delete(&reference, &meta).await?;
+                }
+                if executor.exists(&reference).await? {
+                    left.push(waiting(&reference, because));
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// The children of a kind.
+    async fn children(&self, executor: &Executor<'_>, kind: &KindRef) -> Result<Vec<ObjectMeta>, Error> {
         let params = ListParams::default().labels(&format!("{OWNER_UID}={}", executor.owner.uid));
-        let listed = kind.metadata_api(executor.client.clone(), namespace).list(&params).await;
-        let listed = match listed {
-            Ok(listed) => listed.items,
-            Err(error) if is_not_found(&error) => continue,
+        match kind.metadata_api(executor.client.clone(), self.namespace).list(&params).await {
+            Ok(listed) => {
+                let all = listed.items.into_iter().map(|child| child.metadata);
+                Ok(all.filter(|meta| executor.owner.owns(meta)).collect())
+            }
+            Err(error) if is_not_found(&error) => Ok(Vec::new()),
             Err(source) => {
                 let object = Ref { resource: kind.resource.clone(), namespace: None, name: String::new() };
-                return Err(Error::ReadFailed { object: Box::new(object), source: Box::new(source) });
+                Err(Error::ReadFailed { object: Box::new(object), source: Box::new(source) })
             }
-        };
-        let ours = listed.into_iter().map(|child| child.metadata).filter(|meta| executor.owner.owns(meta));
-        let far = ours.filter(|meta| !executor.owner.collects(meta));
-        children.extend(far.map(|meta| (Ref::of(&kind.resource, &meta), meta)));
+        }
     }
-    Ok(children)
+}
+
+fn waiting(reference: &Ref, because: &str) -> Wait {
+    Wait::on(reference)
+        .condition("is gone")
+        .because(because)
+        .look_at(format!("to leave it behind: annotate the object with {SKIP}=true"))
 }
 
 fn age(object: &DynamicObject, now: Timestamp) -> Duration {

@@ -16,6 +16,8 @@ pub const OWNER_UID: &str = "c5c3.io/owner-uid";
 pub const OWNER: &str = "c5c3.io/owner";
 /// What the object is a generation of, for objects whose name ends in a content hash.
 pub const BASE: &str = "c5c3.io/base";
+/// The step of a graph that the object was made in.
+pub const STEP: &str = "c5c3.io/step";
 
 /// The object that children belong to.
 #[derive(Clone, Debug)]
@@ -29,14 +31,14 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Marks a child as ours.
-    pub fn mark(&self, child: &mut DynamicObject) {
+    /// Marks a child as ours; one that is kept is not collected when we go.
+    pub fn mark(&self, child: &mut DynamicObject, kept: bool) {
         let labels = child.metadata.labels.get_or_insert_default();
         labels.insert(MANAGED_BY.into(), self.manager.into());
         labels.insert(OWNER_UID.into(), self.uid.clone());
         let annotations = child.metadata.annotations.get_or_insert_default();
         annotations.insert(OWNER.into(), self.path());
-        if self.collects(&child.metadata) {
+        if !kept && self.collects(&child.metadata) {
             child.metadata.owner_references = Some(vec![OwnerReference {
                 api_version: self.reference.resource.api_version.clone(),
                 kind: self.reference.resource.kind.clone(),
@@ -105,8 +107,8 @@ mod tests {
     #[test]
     fn a_child_in_the_same_namespace_is_garbage_collected_and_one_elsewhere_is_labelled() {
         let (mut near, mut far) = (child("orchard"), child("cellar"));
-        owner().mark(&mut near);
-        owner().mark(&mut far);
+        owner().mark(&mut near, false);
+        owner().mark(&mut far, false);
         assert_eq!(near.metadata.owner_references.as_ref().map(Vec::len), Some(1));
         assert_eq!(far.metadata.owner_references, None);
         assert_eq!(owner_of(&far.metadata, &owner().reference.resource), Some(owner().reference));
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn an_object_that_only_carries_copies_of_our_labels_is_not_ours() {
         let mut copy = child("orchard");
-        owner().mark(&mut copy);
+        owner().mark(&mut copy, false);
         copy.metadata.owner_references = None;
         assert!(!owner().owns(&copy.metadata));
     }
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn a_namesake_with_another_uid_owns_nothing_of_ours() {
         let mut leaf = child("orchard");
-        owner().mark(&mut leaf);
+        owner().mark(&mut leaf, false);
         assert!(!Owner { uid: "99999999".into(), ..owner() }.owns(&leaf.metadata));
     }
 }

@@ -1,7 +1,8 @@
 //! A plan: the complete set of children, in steps that wait for each other. It holds no client and makes no choices
 //! when it is carried out.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use kube::Resource;
@@ -17,7 +18,7 @@ use crate::wait::Wait;
 /// What should be there.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Applied in order; a step starts when the one before it is done.
+    /// Applied in order; a step starts when all before it are done, or when those are that its [`Node`] names.
     pub steps: Vec<Step>,
     /// Fields of the status that are the operator's own, such as `endpoint`.
     pub status: Map<String, Value>,
@@ -65,11 +66,17 @@ impl Plan {
     pub fn golden(&self) -> String {
         let mut text = String::new();
         for step in &self.steps {
-            let _ = writeln!(text, "== {}", step.condition);
+            match &step.node {
+                None => drop(writeln!(text, "== {}", step.condition)),
+                Some(node) => drop(writeln!(text, "== {}: {node}", step.condition)),
+            }
             for wait in &step.waits {
                 let _ = writeln!(text, "-- {}", wait.message(None));
             }
             for child in &step.children {
+                if child.kept {
+                    let _ = writeln!(text, "-- stays when its owner goes:");
+                }
                 let value = serde_json::to_value(child.redacted()).unwrap_or_default();
                 let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
             }
@@ -92,12 +99,38 @@ pub struct Step {
     pub waits: Vec<Wait>,
     /// What the condition says when all is done.
     pub done: String,
+    /// Where the step is in a graph; without one it follows all steps before it.
+    pub node: Option<Node>,
+}
+
+/// A step's place in a graph of steps. What it does not need does not hold it up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The step's name; several steps may share a condition, which is true when all of them are done.
+    pub name: &'static str,
+    /// The names of the steps that must be done before this one starts. They come before it in the plan. Once its
+    /// children exist they are left as they are while one of these is not ready, and judged by what they say themselves.
+    pub needs: Vec<&'static str>,
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.needs.as_slice() {
+            [] => f.write_str(self.name),
+            needs => write!(f, "{} after {}", self.name, needs.join(", ")),
+        }
+    }
 }
 
 impl Step {
     /// A step with nothing in it.
     pub fn new(condition: &'static str) -> Self {
-        Self { condition, children: Vec::new(), waits: Vec::new(), done: "done".into() }
+        Self { condition, children: Vec::new(), waits: Vec::new(), done: "done".into(), node: None }
+    }
+
+    /// Puts the step into a graph: it starts when the steps that it needs are done, whatever becomes of others.
+    pub fn node(self, name: &'static str, needs: impl Into<Vec<&'static str>>) -> Self {
+        Self { node: Some(Node { name, needs: needs.into() }), ..self }
     }
 
     /// Adds a child.
@@ -129,6 +162,10 @@ pub struct Child {
     pub keep_previous: usize,
     /// How long after a failure the object is deleted and made again; never when absent.
     pub retry_after: Option<Duration>,
+    /// Keys of a Secret that get random values when it is made, with the length of each; see [`crate::generated`].
+    pub generated: BTreeMap<String, usize>,
+    /// Whether the object stays when its owner goes.
+    pub kept: bool,
 }
 
 impl Child {
@@ -140,7 +177,13 @@ impl Child {
         }
         let mut object: DynamicObject = serde_json::from_value(value).expect("a Kubernetes object has metadata");
         object.types = Some(TypeMeta::resource::<K>());
-        Self { resource: ApiResource::erase::<K>(&()), object, keep_previous: 0, retry_after: None }
+        let resource = ApiResource::erase::<K>(&());
+        Self { resource, object, keep_previous: 0, retry_after: None, generated: BTreeMap::new(), kept: false }
+    }
+
+    /// Leaves the object there when its owner goes.
+    pub fn kept(self, kept: bool) -> Self {
+        Self { kept, ..self }
     }
 
     /// Keeps that many older objects of the same base; see [`crate::config`].
@@ -170,13 +213,16 @@ impl Child {
                 }
             }
         }
+        for (key, length) in &self.generated {
+            object.data["data"][key] = format!("<{length} random characters, made once>").into();
+        }
         object
     }
 }
 
 /// Names the object; a Secret's content is never printed.
-impl std::fmt::Debug for Child {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Child").field(&self.reference().to_string()).finish()
     }
 }

@@ -16,11 +16,12 @@ use crate::backoff::Backoff;
 use crate::controller::{Controller, Verdict};
 use crate::error::{Error, Stage};
 use crate::events::Events;
-use crate::finalizer::{self, Progress};
+use crate::finalizer::{self, Cleanup, Progress};
 use crate::inputs::{Found, Inputs};
 use crate::metrics::Metrics;
 use crate::object::{Ref, is_not_found, is_unknown_kind};
 use crate::ownership::Owner;
+use crate::plan::Plan;
 use crate::report::{self, Outcome};
 use crate::watches::Watches;
 
@@ -159,16 +160,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
 
     async fn carry_out(&self, inputs: &Inputs<C::Kind>, valid: &C::Valid) -> Result<Action, Error> {
         let plan = self.timed(Stage::Plan, || self.context.controller.plan(valid, inputs));
-        let known = self.context.controller.children();
-        for step in &plan.steps {
-            if !C::CONDITIONS.contains(&step.condition) {
-                return Err(broken::<C>(format!("{} is not in CONDITIONS", step.condition)));
-            }
-            let stranger = step.children.iter().find(|child| !known.iter().any(|kind| kind.resource == child.resource));
-            if let Some(child) = stranger {
-                return Err(broken::<C>(format!("{} is of a kind that is not in children()", child.reference())));
-            }
-        }
+        self.check(&plan)?;
         let existing = self.context.children.of(&self.owner);
         let started = Instant::now();
         let applied = self.executor(&existing).apply(&plan).await;
@@ -177,6 +169,28 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         self.say(&Outcome::Applied(&applied, &plan)).await?;
         let resync = self.resync();
         Ok(Action::requeue(applied.again_after.map_or(resync, |after| after.min(resync))))
+    }
+
+    /// What only a bug in the operator can get wrong.
+    fn check(&self, plan: &Plan) -> Result<(), Error> {
+        let known = self.context.controller.children();
+        let mut names = Vec::new();
+        for step in &plan.steps {
+            if !C::CONDITIONS.contains(&step.condition) {
+                return Err(broken::<C>(format!("{} is not in CONDITIONS", step.condition)));
+            }
+            let stranger = step.children.iter().find(|child| !known.iter().any(|kind| kind.resource == child.resource));
+            if let Some(child) = stranger {
+                return Err(broken::<C>(format!("{} is of a kind that is not in children()", child.reference())));
+            }
+            if let Some(node) = &step.node {
+                if let Some(need) = node.needs.iter().find(|need| !names.contains(*need)) {
+                    return Err(broken::<C>(format!("{} needs {need}, which does not come before it", node.name)));
+                }
+                names.push(node.name);
+            }
+        }
+        Ok(())
     }
 
     /// Fetches everything that the object refers to, and what that refers to in turn, and watches it from now on.
@@ -213,7 +227,9 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         };
         let kinds = self.context.controller.children();
         let namespace = self.context.namespace.as_deref();
-        match finalizer::clean_up(&self.executor(&[]), self.object, &kinds, namespace, C::PATIENCE).await? {
+        let waves = self.context.controller.teardown();
+        let cleanup = Cleanup { kinds: &kinds, waves: &waves, namespace, patience: C::PATIENCE };
+        match cleanup.run(&self.executor(&[]), self.object).await? {
             Progress::Done => {}
             Progress::Waiting(waits, deadline) => {
                 self.say(&Outcome::Deleting(&waits)).await?;

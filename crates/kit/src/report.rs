@@ -10,7 +10,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::apply::Applied;
+use crate::apply::{self, Applied};
 use crate::condition::{Said, find};
 use crate::error::Error;
 use crate::object::Ref;
@@ -131,19 +131,36 @@ fn say(outcome: &Outcome<'_>, namespace: Option<&str>) -> (Said, Vec<Said>, Vec<
         }
         Outcome::Applied(applied, plan) => {
             let waits: Vec<Wait> = applied.outcomes.iter().flat_map(|outcome| outcome.waits.clone()).collect();
-            let steps = applied.outcomes.iter().map(|outcome| match (outcome.blocked_by, outcome.waits.is_empty()) {
-                (Some(earlier), _) => Said::no(outcome.condition, "Blocked", format!("starts when {earlier} is true")),
-                (None, true) => Said::yes(outcome.condition, "Done", outcome.done.clone()),
-                (None, false) => Said { condition: outcome.condition.into(), ..not_ready(&outcome.waits, namespace) },
-            });
+            let steps = steps(applied, namespace);
             let ready = if waits.is_empty() {
                 Said::yes("Ready", plan.ready_reason, "all is in place")
             } else {
                 not_ready(&waits, namespace)
             };
-            (ready, steps.collect(), waits)
+            (ready, steps, waits)
         }
     }
+}
+
+/// What there is to say of each condition: it is true when all steps that share it are done.
+fn steps(applied: &Applied, namespace: Option<&str>) -> Vec<Said> {
+    let mut said: Vec<Said> = Vec::new();
+    for outcome in &applied.outcomes {
+        if said.iter().any(|said| said.condition == outcome.condition) {
+            continue;
+        }
+        let shared: Vec<&apply::Outcome> =
+            applied.outcomes.iter().filter(|other| other.condition == outcome.condition).collect();
+        let waits: Vec<Wait> = shared.iter().flat_map(|step| step.waits.clone()).collect();
+        let blocked: Vec<&str> = shared.iter().filter_map(|step| step.blocked.as_deref()).collect();
+        let done: Vec<&str> = shared.iter().map(|step| step.done.as_str()).collect();
+        said.push(match (waits.is_empty(), blocked.is_empty()) {
+            (false, _) => Said { condition: outcome.condition.into(), ..not_ready(&waits, namespace) },
+            (true, false) => Said::no(outcome.condition, "Blocked", blocked.join("; ")),
+            (true, true) => Said::yes(outcome.condition, "Done", done.join("; ")),
+        });
+    }
+    said
 }
 
 /// Failed waits first: they are the ones that someone has to act on.

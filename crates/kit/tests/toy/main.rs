@@ -2,6 +2,8 @@
 
 mod bench;
 mod faults;
+mod graph;
 mod leadership;
 mod life;
+mod mill;
 mod press;

@@ -1,0 +1,190 @@
+//! Steps in a graph, values that are made up once, and children that go in order.
+
+use std::time::Duration;
+
+use c5c3_kit::http::Readiness;
+use c5c3_kit::metrics::Metrics;
+use c5c3_kit::run::Pace;
+use c5c3_kit::testing::FakeApi;
+use c5c3_kit::{Operator, Settings};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::mill::MillController;
+
+struct Valley {
+    api: FakeApi,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Valley {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Valley {
+    fn start() -> Self {
+        let api = FakeApi::default();
+        let client = api.client();
+        let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..Pace::default() };
+        let settings = Settings { pace, election: None };
+        let operator = Operator::new("mill-operator").controller(|| MillController);
+        let task = tokio::spawn(async move {
+            operator.run(client, settings, Metrics::default(), Readiness::default(), CancellationToken::new()).await;
+        });
+        Self { api, task }
+    }
+
+    /// Plays the Deployment controller: all replicas are there, or none.
+    fn roll_out(&self, name: &str, up: bool) {
+        let mut found = self.api.get(&part(name)).unwrap_or_else(|| panic!("there is no {name}"));
+        let replicas = if up { found["spec"]["replicas"].clone() } else { json!(0) };
+        found["status"] = json!({"observedGeneration": found["metadata"]["generation"], "replicas": replicas,
+            "updatedReplicas": replicas, "availableReplicas": replicas});
+        self.api.put(&found);
+    }
+
+    async fn until(&self, condition: &str, reason: &str) -> Value {
+        let mut found = Value::Null;
+        self.api
+            .wait_until(&format!("{condition} has reason {reason}"), |api| {
+                let Some(mill) = api.get(&mill(None)) else { return false };
+                let all = mill["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                found = all.into_iter().find(|found| found["type"] == condition).unwrap_or_default();
+                found["reason"] == reason && found["observedGeneration"] == mill["metadata"]["generation"]
+            })
+            .await;
+        found
+    }
+
+    async fn until_there(&self, name: &str) {
+        self.api.wait_until(&format!("{name} is there"), |api| api.get(&part(name)).is_some()).await;
+    }
+
+    /// A mill that sells, with everything in place.
+    async fn thriving() -> Self {
+        let valley = Self::start();
+        valley.api.put(&mill(Some(json!({"sells": true, "stones": 2, "keepsKey": true}))));
+        for name in ["well", "road", "stone", "shop"] {
+            valley.until_there(name).await;
+            valley.roll_out(name, true);
+        }
+        valley.until("Ready", "Ready").await;
+        valley
+    }
+}
+
+fn mill(spec: Option<Value>) -> Value {
+    let mut mill = json!({"apiVersion": "toy.example.org/v1", "kind": "Mill",
+        "metadata": {"name": "north", "namespace": "valley"}});
+    if let Some(spec) = spec {
+        mill["spec"] = spec;
+    }
+    mill
+}
+
+fn part(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "valley"}})
+}
+
+fn key() -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "valley"}})
+}
+
+#[tokio::test]
+async fn a_step_starts_when_what_it_needs_is_done_whatever_else_is_waited_for() {
+    let valley = Valley::start();
+    valley.api.put(&mill(Some(json!({"sells": true, "stones": 2, "keepsKey": true}))));
+    valley.until_there("road").await;
+    let blocked = valley.until("MillReady", "Blocked").await;
+    assert_eq!(blocked["message"], "stone starts when well is ready; shop starts when stone and road are ready");
+    valley.roll_out("well", true);
+    valley.until_there("stone").await;
+    valley.roll_out("stone", true);
+    let blocked = valley.until("MillReady", "Blocked").await;
+    assert_eq!(blocked["message"], "shop starts when road is ready");
+    assert!(valley.api.get(&part("shop")).is_none());
+    valley.roll_out("road", true);
+    valley.until_there("shop").await;
+    assert_eq!(valley.api.get(&part("shop")).unwrap()["metadata"]["labels"]["c5c3.io/step"], "shop");
+}
+
+#[tokio::test]
+async fn what_runs_goes_on_and_waits_with_its_changes_while_what_it_needs_is_down() {
+    let valley = Valley::thriving().await;
+    valley.roll_out("well", false);
+    valley.until("GroundReady", "WaitingForDeployment").await;
+    valley.api.put(&mill(Some(json!({"sells": true, "stones": 3, "keepsKey": true}))));
+    let running = valley.until("MillReady", "Done").await;
+    assert_eq!(running["status"], "True", "the stone turns, whatever the well says");
+    assert_eq!(valley.api.get(&part("stone")).unwrap()["spec"]["replicas"], 2);
+    valley.roll_out("well", true);
+    valley.api.wait_until("the stone follows", |api| api.get(&part("stone")).unwrap()["spec"]["replicas"] == 3).await;
+}
+
+#[tokio::test]
+async fn a_step_that_left_the_graph_takes_its_children_with_it_whatever_else_is_waited_for() {
+    let valley = Valley::thriving().await;
+    valley.roll_out("road", false);
+    valley.until("GroundReady", "WaitingForDeployment").await;
+    valley.api.put(&mill(Some(json!({"sells": false, "stones": 2, "keepsKey": true}))));
+    valley.api.wait_until("the shop is gone", |api| api.get(&part("shop")).is_none()).await;
+    assert!(valley.api.get(&part("stone")).is_some());
+}
+
+#[tokio::test]
+async fn a_password_is_made_up_once_and_kept_as_asked() {
+    let valley = Valley::thriving().await;
+    let made = valley.api.get(&key()).unwrap();
+    assert_eq!(made["data"]["holder"], "bWlsbGVy");
+    assert_eq!(made["metadata"].get("ownerReferences"), None, "it stays when the mill goes");
+    valley.api.put(&mill(Some(json!({"sells": true, "stones": 2, "keepsKey": false}))));
+    valley
+        .api
+        .wait_until("it is owned", |api| api.get(&key()).unwrap()["metadata"]["ownerReferences"].is_array())
+        .await;
+    assert_eq!(valley.api.get(&key()).unwrap()["data"], made["data"], "and it is still the same");
+    let other = Valley::thriving().await;
+    assert_ne!(other.api.get(&key()).unwrap()["data"]["teeth"], made["data"]["teeth"], "nobody else has it");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_brought_along_is_used_as_it_is() {
+    let valley = Valley::start();
+    let mut brought = key();
+    brought["data"] = json!({"teeth": "b3du"});
+    valley.api.put(&brought);
+    valley.api.put(&mill(Some(json!({"sells": false, "stones": 1, "keepsKey": false}))));
+    valley.until_there("well").await;
+    let found = valley.api.get(&key()).unwrap();
+    assert_eq!(found["data"], json!({"teeth": "b3du"}));
+    assert_eq!(found["metadata"].get("labels"), None);
+    brought["data"] = json!({"handle": "b3du"});
+    let lacking = Valley::start();
+    lacking.api.put(&brought);
+    lacking.api.put(&mill(Some(json!({"sells": false, "stones": 1, "keepsKey": false}))));
+    let stuck = lacking.until("GroundReady", "KeyMissing").await;
+    assert!(stuck["message"].as_str().unwrap().contains("has the key teeth"), "{stuck}");
+}
+
+#[tokio::test]
+async fn children_go_wave_by_wave_and_the_object_goes_last() {
+    let valley = Valley::thriving().await;
+    let mut stuck = valley.api.get(&part("stone")).unwrap();
+    stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
+    valley.api.put(&stuck);
+    valley.api.delete(&mill(None));
+    valley
+        .api
+        .wait_until("the others are gone, and the stone is waited for", |api| {
+            let waits = api.get(&mill(None)).unwrap_or_default()["status"]["waitingFor"].clone();
+            api.get(&part("shop")).is_none() && waits[0]["object"] == "deployment/stone"
+        })
+        .await;
+    valley.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Mill",
+        "metadata": {"name": "north", "namespace": "valley", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
+    valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
+    assert!(valley.api.get(&key()).is_some(), "what is kept stays");
+}
