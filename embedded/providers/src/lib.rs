@@ -11,7 +11,14 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod definitions;
+mod failure;
+mod generated;
+mod http;
 pub mod mariadb;
+mod objects;
+mod pods;
+mod queue;
+pub mod rabbitmq;
 
 use std::time::Duration;
 
@@ -34,11 +41,18 @@ struct Provider {
 }
 
 /// Every provider.
-const PROVIDERS: &[Provider] = &[Provider {
-    name: "mariadb-operator",
-    definitions: mariadb::definitions,
-    run: |client, stop| Box::pin(mariadb::run(client, stop)),
-}];
+const PROVIDERS: &[Provider] = &[
+    Provider {
+        name: "mariadb-operator",
+        definitions: mariadb::definitions,
+        run: |client, stop| Box::pin(mariadb::run(client, stop)),
+    },
+    Provider {
+        name: "rabbitmq-operators",
+        definitions: rabbitmq::definitions,
+        run: |client, stop| Box::pin(rabbitmq::run(client, stop)),
+    },
+];
 
 /// The definitions of every kind that is provided here.
 pub fn all_definitions() -> Vec<CustomResourceDefinition> {

@@ -40,10 +40,16 @@ fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
+/// Whether two values of a keyword are the same; a typed definition writes 0 as 0.0.
+fn same(one: &Value, other: &Value) -> bool {
+    one == other || one.as_f64().is_some_and(|number| other.as_f64() == Some(number))
+}
+
 /// Says where a slim schema asks for something that the genuine one does not.
 fn stricter(path: &str, slim: &Value, genuine: &Value, found: &mut Vec<String>) {
     for keyword in SAME {
-        if let Some(asked) = slim.get(keyword).filter(|asked| Some(*asked) != genuine.get(keyword)) {
+        if let Some(asked) = slim.get(keyword).filter(|asked| !genuine.get(keyword).is_some_and(|had| same(asked, had)))
+        {
             found.push(format!("{path}: {keyword} is {asked}, not {:?}", genuine.get(keyword)));
         }
     }
@@ -99,8 +105,9 @@ fn version(definition: &Value, slim: &Value) -> Value {
     versions.iter().find(|version| version["name"] == *name).expect("the same version").clone()
 }
 
+/// Columns without their descriptions; none at all are as good as an empty list of them.
 fn without_prose(columns: &Value) -> Value {
-    let mut columns = columns.clone();
+    let mut columns = if columns.is_null() { Value::Array(Vec::new()) } else { columns.clone() };
     for column in columns.as_array_mut().into_iter().flatten() {
         column.as_object_mut().expect("a column").remove("description");
     }

@@ -1,0 +1,29 @@
+//! What every pod of a provider has in common: who it runs as, what it may not do, where it may write.
+
+use serde_json::{Value, json};
+
+/// The user and group of every image.
+const USER: i64 = 42_424;
+
+/// The security context of a pod: never root, and volumes that the user may write to.
+pub(crate) fn pod_security() -> Value {
+    json!({
+        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
+        "fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
+/// The security context of a container: no privileges, and nothing of the image can be changed.
+pub(crate) fn container_security() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+    })
+}
+
+/// Where programs write that expect to: volumes, and the mounts of them.
+pub(crate) fn scratch() -> [(Value, Value); 2] {
+    let folder =
+        |name: &str, path: &str| (json!({"name": name, "emptyDir": {}}), json!({"name": name, "mountPath": path}));
+    [folder("tmp", "/tmp"), folder("run", "/run")]
+}

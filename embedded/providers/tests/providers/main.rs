@@ -1,0 +1,5 @@
+//! Providers on a whole API server with workload controllers, whose pods run on paper only.
+
+mod management;
+mod rabbitmq;
+mod stage;
