@@ -19,6 +19,7 @@ mod objects;
 mod pods;
 mod queue;
 pub mod rabbitmq;
+pub mod valkey;
 
 use std::time::Duration;
 
@@ -51,6 +52,11 @@ const PROVIDERS: &[Provider] = &[
         name: "rabbitmq-operators",
         definitions: rabbitmq::definitions,
         run: |client, stop| Box::pin(rabbitmq::run(client, stop)),
+    },
+    Provider {
+        name: "valkey-operator",
+        definitions: valkey::definitions,
+        run: |client, stop| Box::pin(valkey::run(client, stop)),
     },
 ];
 

@@ -3,3 +3,4 @@
 mod management;
 mod rabbitmq;
 mod stage;
+mod valkey;

@@ -1,0 +1,130 @@
+//! What stands in for SAP's valkey-operator: one primary and its replicas, with Sentinel or without.
+//!
+//! Members know each other by lasting names. With Sentinel, a member that starts asks the sentinels who the primary is,
+//! and without an answer remembers what its own sentinel knew last; so a stale member does not lead after all were down.
+//! Not provided: TLS, binding templates (both refused by name) and the exporter (left out).
+
+mod definitions;
+mod names;
+mod plan;
+#[cfg(test)]
+mod testing;
+
+use c5c3_api::blocks::ConditionStatus;
+use c5c3_api::ext::valkey::{Valkey, ValkeyStatus};
+use c5c3_kit::condition::{Said, find};
+use c5c3_kit::wait::Wait;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::runtime::controller::Action;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Error;
+use crate::queue::RESYNC;
+use crate::{generated, objects, queue};
+use names::Names;
+
+pub(crate) use definitions::definitions;
+
+/// The field manager, and the label of everything that is made here.
+const MANAGER: &str = "c5c3-valkey";
+
+/// Looks after every Valkey until `stop`.
+pub(crate) async fn run(client: Client, stop: CancellationToken) {
+    let controller = queue::controller::<Valkey>(&client)
+        .owns_stream(queue::children::<StatefulSet>(&client, MANAGER))
+        .owns_stream(queue::children::<Secret>(&client, MANAGER));
+    queue::run(controller, client, stop, reconcile).await;
+}
+
+/// Brings a Valkey to what its object says, as far as it can, and says how far it got.
+async fn reconcile(valkey: Valkey, client: Client) -> Result<Action, Error> {
+    if valkey.metadata.deletion_timestamp.is_some() {
+        // What belongs to it is collected after it.
+        return Ok(Action::await_change());
+    }
+    let outcome = match refused(&valkey) {
+        Some(said) => Ok(said),
+        None => carry_out(&client, &valkey).await,
+    };
+    let said = match &outcome {
+        Ok(said) => said.clone(),
+        Err(error) => Said::no("Ready", "Error", error.to_string()),
+    };
+    let status = status(&valkey, &said, Timestamp::now());
+    objects::report(&client, &valkey, MANAGER, valkey.status.as_ref(), &status).await?;
+    outcome.map(|_| Action::requeue(RESYNC))
+}
+
+async fn carry_out(client: &Client, valkey: &Valkey) -> Result<Said, Error> {
+    let names = Names::of(valkey);
+    let mut had = objects::secret(client, &names.namespace, &names.base()).await?.unwrap_or_default();
+    let password = had.remove("valkey-password").unwrap_or_else(generated::password);
+    let applied = objects::apply(client, valkey, MANAGER, &plan::plan(valkey, &password)).await?;
+    let mut waits: Vec<&Wait> = applied.outcomes.iter().flat_map(|outcome| &outcome.waits).collect();
+    waits.sort_by_key(|wait| !wait.failed);
+    let message = |wait: &&Wait| wait.message(Some(&names.namespace));
+    Ok(match waits.first() {
+        None => Said::yes("Ready", "Ready", "Dependent resources successfully reconciled"),
+        Some(wait) if wait.failed => Said::no("Ready", "Error", message(wait)),
+        Some(wait) => Said::no("Ready", "Processing", message(wait)),
+    })
+}
+
+/// Why nothing is done with a Valkey as it is.
+fn refused(valkey: &Valkey) -> Option<Said> {
+    let no = |message: &str| Some(Said::no("Ready", "Error", message));
+    if valkey.spec.tls.as_ref().is_some_and(|tls| tls.enabled) {
+        return no("spec.tls.enabled: the embedded cluster serves Valkey without TLS");
+    }
+    if valkey.spec.sentinel.is_some_and(|sentinel| sentinel.enabled) && valkey.spec.replicas == Some(2) {
+        return no("spec.replicas: two sentinels cannot agree when one of them is gone; write 1 or 3");
+    }
+    None
+}
+
+/// What there is to say of a Valkey: in the words of the genuine operator, the reason of `Ready` is the state.
+fn status(valkey: &Valkey, ready: &Said, now: Timestamp) -> ValkeyStatus {
+    let before = valkey.status.clone().unwrap_or_default();
+    let ready = match ready.reason.as_str() {
+        "Processing" => Said { status: ConditionStatus::Unknown, ..ready.clone() },
+        _ => ready.clone(),
+    };
+    ValkeyStatus {
+        observed_generation: valkey.metadata.generation.unwrap_or_default(),
+        state: Some(ready.reason.clone()),
+        conditions: vec![ready.after(find(&before.conditions, "Ready"), None, now)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::valkey;
+    use super::*;
+    use c5c3_api::ext::Readiness;
+    use serde_json::json;
+
+    #[test]
+    fn the_state_is_the_reason_of_the_condition() {
+        let mut valkey = valkey(json!({}));
+        for (said, is_ready) in [
+            (Said::no("Ready", "Processing", "0 of 1 available"), false),
+            (Said::yes("Ready", "Ready", ""), true),
+            (Said::no("Ready", "Error", "in the way"), false),
+        ] {
+            valkey.status = Some(status(&valkey, &said, Timestamp::UNIX_EPOCH));
+            assert_eq!(valkey.status.as_ref().unwrap().state.as_ref(), Some(&said.reason));
+            assert_eq!(valkey.readiness().is_yes(), is_ready);
+        }
+    }
+
+    #[test]
+    fn what_is_not_provided_is_refused_by_name() {
+        let why = |spec| refused(&valkey(spec)).map(|said| said.message).unwrap_or_default();
+        assert!(why(json!({"tls": {"enabled": true}})).starts_with("spec.tls.enabled"));
+        assert!(why(json!({"replicas": 2, "sentinel": {"enabled": true}})).starts_with("spec.replicas"));
+        assert_eq!(why(json!({"replicas": 2})), "");
+    }
+}
