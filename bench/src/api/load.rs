@@ -100,7 +100,11 @@ impl Load {
     /// Server-side applies of custom resources: new ones, changed ones, and unchanged ones.
     pub(super) async fn applies(&self) -> Result<Vec<Row>, kube::Error> {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        definitions.patch(DEFINITION, &PatchParams::apply("bench").force(), &Patch::Apply(definition())).await?;
+        // Created, not applied: a server from before CEL leaves the rule out instead of refusing the definition.
+        match definitions.create(&PostParams::default(), &definition()).await {
+            Err(kube::Error::Api(error)) if error.is_already_exists() => {}
+            created => drop(created?),
+        }
         let established = await_condition(definitions, DEFINITION, conditions::is_crd_established());
         established.await.map_err(|error| kube::Error::Service(Box::new(error)))?;
         let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("bench.c5c3.io", "v1", "Press"), "presses");
@@ -155,7 +159,7 @@ fn press(number: usize, size: usize) -> serde_json::Value {
     })
 }
 
-fn definition() -> serde_json::Value {
+fn definition() -> CustomResourceDefinition {
     let part = json!({
         "type": "object", "required": ["name"],
         "properties": {"name": {"type": "string"}, "count": {"type": "integer"}},
@@ -174,9 +178,7 @@ fn definition() -> serde_json::Value {
         },
         "x-kubernetes-validations": [{"rule": "self.fruit != 'stone'", "message": "stones cannot be pressed"}],
     });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+    let definition = json!({
         "metadata": {"name": DEFINITION},
         "spec": {
             "group": "bench.c5c3.io", "scope": "Namespaced",
@@ -186,5 +188,6 @@ fn definition() -> serde_json::Value {
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
             }],
         },
-    })
+    });
+    serde_json::from_value(definition).expect("a definition")
 }

@@ -54,20 +54,27 @@ pub(crate) async fn run(args: Args) -> Result<(), String> {
         Some(path) => Some(measure(&args, path, &args.against_pid).await?),
         None => None,
     };
-    print!("{}", table::render(&first, second.as_deref()));
-    Ok(())
+    print!("{}", table::render(&first.rows, second.as_ref().map(|second| &second.rows[..])));
+    let failures: Vec<_> = [Some(first), second].into_iter().flatten().filter_map(|one| one.failure).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+}
+
+/// What was measured of a server, up to where it failed.
+struct Measured {
+    rows: Vec<Row>,
+    failure: Option<String>,
 }
 
 /// Measures an embedded server, which is there for that only.
-async fn measure_embedded(args: &Args) -> Result<Vec<Row>, String> {
+async fn measure_embedded(args: &Args) -> Result<Measured, String> {
     let server = embedded::start().await?;
-    let mut rows = measure(args, &server.kubeconfig(), &[server.pid()]).await?;
-    rows.insert(0, Row::time("ready to serve", server.ready_after));
-    Ok(rows)
+    let mut measured = measure(args, &server.kubeconfig(), &[server.pid()]).await?;
+    measured.rows.insert(0, Row::time("ready to serve", server.ready_after));
+    Ok(measured)
 }
 
 /// Runs the whole load against one server, and removes what it made.
-async fn measure(args: &Args, kubeconfig: &PathBuf, pids: &[u32]) -> Result<Vec<Row>, String> {
+async fn measure(args: &Args, kubeconfig: &PathBuf, pids: &[u32]) -> Result<Measured, String> {
     let connect = || connect(kubeconfig);
     let client = connect().await?;
     let version = client.apiserver_version().await.map_err(|error| format!("{}: {error}", kubeconfig.display()))?;
@@ -76,28 +83,34 @@ async fn measure(args: &Args, kubeconfig: &PathBuf, pids: &[u32]) -> Result<Vec<
     let metadata = ObjectMeta { generate_name: Some("bench-".into()), ..ObjectMeta::default() };
     let made = namespaces.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await;
     let namespace = made.map_err(|error| format!("cannot make a namespace: {error}"))?.name_any();
-    let rows = phases(args, &client, &namespace, pids).await;
+    let mut rows = Vec::new();
+    let ended = phases(args, &client, &namespace, pids, &mut rows).await;
     let _ = namespaces.delete(&namespace, &DeleteParams::default()).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client);
     let _ = definitions.delete(load::DEFINITION, &DeleteParams::default()).await;
-    rows.map_err(|error| format!("{}: {error}", kubeconfig.display()))
+    let failure = ended.err().map(|error| format!("{}: {error}", kubeconfig.display()));
+    Ok(Measured { rows, failure })
 }
 
-async fn phases(args: &Args, client: &Client, namespace: &str, pids: &[u32]) -> Result<Vec<Row>, kube::Error> {
-    let mut rows = Vec::new();
-    let idle = measure::memory(pids);
+async fn phases(
+    args: &Args,
+    client: &Client,
+    namespace: &str,
+    pids: &[u32],
+    rows: &mut Vec<Row>,
+) -> Result<(), kube::Error> {
+    rows.extend(measure::memory(pids).map(|bytes| Row::memory("memory before", bytes)));
     let load = load::Load::new(client.clone(), namespace, args.objects, args.clients);
     rows.push(load.creates().await?);
     let full = measure::memory(pids);
+    rows.extend(full.map(|bytes| Row::memory(&format!("memory with {} objects", args.objects), bytes)));
     rows.push(load.updates().await?);
     rows.push(load.gets().await?);
     rows.extend(load.lists().await?);
     rows.extend(watch::fan_out(client, namespace, args.watchers, args.changes).await?);
     rows.extend(load.applies().await?);
-    rows.extend(idle.map(|bytes| Row::memory("memory before", bytes)));
-    rows.extend(full.map(|bytes| Row::memory(&format!("memory with {} objects", args.objects), bytes)));
     rows.extend(measure::memory(pids).map(|bytes| Row::memory("memory at the end", bytes)));
-    Ok(rows)
+    Ok(())
 }
 
 async fn connect(kubeconfig: &PathBuf) -> Result<Client, String> {

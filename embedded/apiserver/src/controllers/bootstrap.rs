@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::{SERVER, create, myself};
@@ -22,27 +23,33 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// Writes what is not there yet.
+/// Writes what is not there yet. Namespaces come first, since others live in them; the rest is written at once, so that
+/// it shares few syncs.
 pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), ApiError> {
-    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+    create_all(server, namespaces()).await?;
+    let objects = c5c3_auth::rbac::bootstrap::objects().into_iter().chain(priorities()).chain(flow_control());
+    create_all(server, objects).await?;
+    myself::serve(server).await
+}
+
+async fn create_all(server: &Arc<Server>, objects: impl IntoIterator<Item = Value>) -> Result<(), ApiError> {
+    try_join_all(objects.into_iter().map(|object| create(server, SERVER, object))).await.map(drop)
+}
+
+fn namespaces() -> impl Iterator<Item = Value> {
+    ["default", "kube-system", "kube-public", "kube-node-lease"].into_iter().map(|name| {
         let labels = json!({"kubernetes.io/metadata.name": name});
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
-        create(server, SERVER, namespace).await?;
-    }
-    for object in c5c3_auth::rbac::bootstrap::objects() {
-        create(server, SERVER, object).await?;
-    }
-    for (name, value, description) in PRIORITIES {
-        let class = json!({
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    })
+}
+
+fn priorities() -> impl Iterator<Item = Value> {
+    PRIORITIES.into_iter().map(|(name, value, description)| {
+        json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
             "value": value, "description": description,
-        });
-        create(server, SERVER, class).await?;
-    }
-    for object in flow_control() {
-        create(server, SERVER, object).await?;
-    }
-    myself::serve(server).await
+        })
+    })
 }
 
 /// The flows that every request can be in. Nothing here is queued by them; who looks finds them.
