@@ -1,7 +1,7 @@
 //! Secrets whose values are made up once and never again: passwords that nobody chooses.
 //!
-//! Such a Secret is used as it is found, whoever made it, so that values can also be brought along. Only one that we made
-//! ourselves is ever touched again, and then only its labels and its owner.
+//! Such a Secret is used as it is found, whoever made it, so that values can also be brought along. Only one that was made
+//! for the same owner, or for one of the same name before it, is ever touched again, and then only its labels and its owner.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,6 @@ use serde_json::json;
 use crate::apply::Executor;
 use crate::error::Error;
 use crate::object::{Ref, is_not_found};
-use crate::ownership::{OWNER_UID, label};
 use crate::plan::Child;
 use crate::wait::Wait;
 
@@ -54,7 +53,7 @@ impl Executor<'_> {
                 Wait::on(&reference).condition(has).now("it has not").look_at("add the key, or delete the Secret");
             return Ok(Some(wait.failed("KeyMissing")));
         }
-        if label(&found.metadata, OWNER_UID) == Some(&self.owner.uid) {
+        if self.owner.has_made(&found.metadata) {
             self.adopt(child, &reference).await?;
         }
         Ok(None)

@@ -66,6 +66,12 @@ impl Owner {
         labelled && (!self.collects(child) || controlled())
     }
 
+    /// Whether the object was made for this owner, or for one of the same name before it: what is kept outlives its owner.
+    pub fn has_made(&self, object: &ObjectMeta) -> bool {
+        let path = object.annotations.as_ref().and_then(|annotations| annotations.get(OWNER));
+        path == Some(&self.path()) && label(object, MANAGED_BY).is_some_and(|by| by == self.manager)
+    }
+
     fn path(&self) -> String {
         let Ref { resource, namespace, name } = &self.reference;
         format!("{}/{}/{name}", resource.kind, namespace.as_deref().unwrap_or_default())

@@ -177,7 +177,11 @@ impl Child {
         }
         let mut object: DynamicObject = serde_json::from_value(value).expect("a Kubernetes object has metadata");
         object.types = Some(TypeMeta::resource::<K>());
-        let resource = ApiResource::erase::<K>(&());
+        Self::dynamic(ApiResource::erase::<K>(&()), object)
+    }
+
+    /// A child from an object that was put together by hand, of which just the fields are there that are ours.
+    pub fn dynamic(resource: ApiResource, object: DynamicObject) -> Self {
         Self { resource, object, keep_previous: 0, retry_after: None, generated: BTreeMap::new(), kept: false }
     }
 

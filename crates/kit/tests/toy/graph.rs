@@ -151,6 +151,20 @@ async fn a_password_is_made_up_once_and_kept_as_asked() {
 }
 
 #[tokio::test]
+async fn what_was_kept_is_found_again_by_the_next_owner_of_the_same_name() {
+    let valley = Valley::thriving().await;
+    let made = valley.api.get(&key()).unwrap();
+    valley.api.delete(&mill(None));
+    valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
+    valley.api.put(&mill(Some(json!({"sells": false, "stones": 1, "keepsKey": false}))));
+    valley
+        .api
+        .wait_until("it is owned", |api| api.get(&key()).unwrap()["metadata"]["ownerReferences"].is_array())
+        .await;
+    assert_eq!(valley.api.get(&key()).unwrap()["data"], made["data"]);
+}
+
+#[tokio::test]
 async fn a_secret_that_is_brought_along_is_used_as_it_is() {
     let valley = Valley::start();
     let mut brought = key();
