@@ -7,7 +7,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Identity, IdentityStatus, Infrastructure, Services};
+use super::{GlanceService, Identity, IdentityStatus, ImageStore, Infrastructure, Services};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
     Condition, CronSchedule, Duration, HostPort, IssuerRef, ObjectName, PolicyOverrides, Region, Replicas, SecretRef,
@@ -49,6 +49,24 @@ macro_rules! region {
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.updatePhase"),
+    printcolumn(
+        name = "Infrastructure",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='InfrastructureReady')].reason",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Keystone",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='KeystoneReady')].reason",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Services",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='ServicesReady')].reason",
+        priority = 1
+    ),
     printcolumn(name = "Release", type_ = "string", json_path = ".spec.openStackRelease", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -60,9 +78,16 @@ pub struct ControlPlaneSpec {
     /// The OpenStack release, such as 2025.2; it decides the images.
     #[serde(default = "release", rename = "openStackRelease")]
     #[schemars(length(max = 6))]
-    #[x_kube(validation = Rule::new("self.matches('^20[0-9]{2}[.][12]$')")
-        .message("is not an OpenStack release; write year and half, such as 2025.2"))]
+    #[x_kube(
+        validation = Rule::new("self.matches('^20[0-9]{2}[.][12]$')")
+            .message("is not an OpenStack release; write year and half, such as 2025.2"),
+        validation = Rule::new("self >= oldSelf")
+            .message("goes back to an older release, which no database can follow; keep the release, or restore a backup into a new ControlPlane")
+    )]
     pub openstack_release: String,
+    /// What becomes of data when the ControlPlane is deleted. Messages and caches are never kept.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
     /// What the services stand on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infrastructure: Option<Infrastructure>,
@@ -90,6 +115,16 @@ pub struct ControlPlaneSpec {
     /// The storage that belongs to this cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
+}
+
+/// What becomes of data when a ControlPlane is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// Databases stay, with the Secrets that open them: a new ControlPlane of the same name goes on with them.
+    #[default]
+    Retain,
+    /// Databases go, and their volumes with them.
+    Delete,
 }
 
 fn release() -> String {
@@ -385,6 +420,16 @@ impl Rules for ControlPlane {
                 "spec.services.keystone.fernet.rotationInterval",
                 format!("\"{interval}\" cannot be kept as a schedule"),
                 "use 1h to 23h in whole hours, or whole days up to 28, such as 24h or 168h",
+            ));
+        }
+        let glance = self.spec.services.as_ref().and_then(|services| services.glance.as_ref());
+        let on_a_volume =
+            |glance: &&GlanceService| glance.backend.as_ref().is_some_and(|backend| backend.r#type == ImageStore::File);
+        if glance.filter(on_a_volume).and_then(|glance| glance.replicas).is_some_and(|replicas| replicas.get() > 1) {
+            problems.push(problem(
+                "spec.services.glance.replicas",
+                "has several replicas on a volume that one node at a time can mount",
+                "set it to 1, or spec.services.glance.backend.type to rbd",
             ));
         }
         problems

@@ -6,7 +6,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::{Duration, FernetKeys, PolicyOverrides, Replicas, SecretRef};
+use crate::blocks::{Duration, FernetKeys, HttpUrl, PolicyOverrides, Replicas, SecretRef};
 
 /// The OpenStack services. One that is left out is not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -51,6 +51,9 @@ pub struct KeystoneService {
     /// How many API pods. 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<Replicas>,
+    /// The URL that clients outside the cluster reach the API at; the one within the cluster when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
     /// The keys that tokens are made with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fernet: Option<FernetRotation>,

@@ -80,6 +80,10 @@ fn a_mariadb() {
                 size: Some(quantity("100Gi")),
                 storage_class_name: Some("ceph-rbd".to_string()),
                 ephemeral: Some(false),
+                pvc_retention_policy: Some(PvcRetentionPolicy {
+                    when_deleted: Some(PvcRetention::Delete),
+                    when_scaled: Some(PvcRetention::Retain),
+                }),
             }),
             my_cnf: Some("[mariadb]\nmax_connections=4096\n".to_string()),
             port: Some(3306),

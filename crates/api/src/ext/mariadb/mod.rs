@@ -10,8 +10,8 @@ pub use maxscale::{
 };
 pub use server::{
     Affinity, CertificateStatus, DisruptionBudget, Galera, GaleraPrimary, GaleraRecovery, GeneratedSecretKey, MariaDB,
-    MariaDBSpec, MariaDBStatus, MariaDBTls, MariaDBTlsStatus, MaxScaleRef, Service, ServiceType, Storage,
-    ca_bundle_secret, client_cert_secret,
+    MariaDBSpec, MariaDBStatus, MariaDBTls, MariaDBTlsStatus, MaxScaleRef, PvcRetention, PvcRetentionPolicy, Service,
+    ServiceType, Storage, ca_bundle_secret, client_cert_secret,
 };
 pub use sql::{
     CleanupPolicy, Database, DatabaseSpec, Grant, GrantSpec, GrantStatus, MariaDbRef, Require, User, UserSpec,

@@ -152,6 +152,31 @@ pub struct Storage {
     /// Whether data is lost with the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<bool>,
+    /// What becomes of the volumes; they stay when absent. Releases before 25.10 do not know it, and keep them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc_retention_policy: Option<PvcRetentionPolicy>,
+}
+
+/// What becomes of volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PvcRetentionPolicy {
+    /// When the MariaDB is deleted; they stay when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_deleted: Option<PvcRetention>,
+    /// When there are fewer servers; they stay when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when_scaled: Option<PvcRetention>,
+}
+
+words! {
+    /// What becomes of a volume.
+    PvcRetention {
+        /// It goes.
+        Delete = "Delete",
+        /// It stays.
+        Retain = "Retain",
+    }
 }
 
 /// Encryption between servers and their clients.
