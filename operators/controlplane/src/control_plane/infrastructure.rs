@@ -1,0 +1,206 @@
+//! The objects that other operators make servers of: MariaDB, RabbitmqCluster, Valkey.
+//!
+//! No image is named in them: each operator has one of its own that it knows how to start.
+
+use c5c3_api::blocks::{IssuerKind, ObjectName, Quantity, Quorum, Resources, Size};
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::ext::cert_manager::{ClusterIssuer, Issuer};
+use c5c3_api::ext::mariadb::{
+    Galera, GaleraPrimary, GaleraRecovery, GeneratedSecretKey, MariaDB, MariaDBSpec, MariaDBTls, PvcRetention,
+    PvcRetentionPolicy, Storage,
+};
+use c5c3_api::ext::rabbitmq::{BrokerResources, Configuration, Persistence, RabbitmqCluster, RabbitmqClusterSpec};
+use c5c3_api::ext::valkey::{Valkey, ValkeyCertManager, ValkeyMetrics, ValkeySpec, ValkeyTls};
+use c5c3_api::ext::{IssuerRef, Toggle};
+use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated, readiness};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::core::ObjectMeta;
+
+use super::cloud::Cloud;
+use super::reference;
+
+/// The Secret with the password of MariaDB's root, key `password`.
+const ROOT_SECRET: &str = "mariadb-root-credentials";
+
+/// Lines of `my.cnf`. The default of 151 connections is less than the pools of a few services hold open.
+const MY_CNF: &str = "[mariadb]\nmax_connections = 4096\n";
+
+/// What the ControlPlane's infrastructure refers to.
+pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
+    let classes = [database_class(cloud), queue_class(cloud)].into_iter().flatten().map(|(_, class)| class);
+    classes.chain(issuer(cloud)).collect()
+}
+
+pub(super) fn mariadb(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    if cloud.existing("mariadb").is_some() {
+        return existing(step, "mariadb", cloud, inputs);
+    }
+    let step = no_class(step, "mariadb", database_class(cloud), cloud, inputs);
+    let step = no_issuer(step, cloud, inputs);
+    let root = generated::secret(&cloud.namespace, ROOT_SECRET, &[], &["password"]).kept(cloud.keeps_data());
+    step.child(root).child(Child::new(&MariaDB {
+        metadata: named("mariadb", cloud),
+        spec: database(cloud),
+        status: None,
+    }))
+}
+
+fn database(cloud: &Cloud) -> MariaDBSpec {
+    let written = cloud.infrastructure.mariadb.clone().unwrap_or_default();
+    let replicas = written.replicas.map_or(3, Quorum::get);
+    let retention = PvcRetentionPolicy { when_deleted: Some(PvcRetention::Delete), when_scaled: None };
+    let issuer = cloud.issuer().map(IssuerRef::from);
+    MariaDBSpec {
+        replicas: Some(replicas),
+        galera: Some(Galera {
+            enabled: true,
+            primary: Some(GaleraPrimary { auto_failover: Some(true) }),
+            recovery: Some(GaleraRecovery { enabled: true, min_cluster_size: None }),
+        }),
+        root_password_secret_key_ref: Some(GeneratedSecretKey {
+            name: ROOT_SECRET.into(),
+            key: "password".into(),
+            generate: None,
+        }),
+        storage: Some(Storage {
+            size: Some(size(written.storage_size.as_ref(), "100Gi")),
+            storage_class_name: written.storage_class.as_ref().map(ToString::to_string),
+            ephemeral: None,
+            // Kubernetes keeps volumes unless it is told otherwise.
+            pvc_retention_policy: (!cloud.keeps_data()).then_some(retention),
+        }),
+        my_cnf: Some(MY_CNF.into()),
+        tls: issuer.map(|issuer| MariaDBTls {
+            enabled: true,
+            required: Some(true),
+            server_cert_issuer_ref: Some(issuer.clone()),
+            client_cert_issuer_ref: Some(issuer),
+            ..MariaDBTls::default()
+        }),
+        metrics: cloud.is_monitored().then_some(Toggle { enabled: true }),
+        resources: written.resources,
+        ..MariaDBSpec::default()
+    }
+}
+
+pub(super) fn rabbitmq(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    if cloud.existing("rabbitmq").is_some() {
+        return existing(step, "rabbitmq", cloud, inputs);
+    }
+    let written = cloud.infrastructure.rabbitmq.clone().unwrap_or_default();
+    let spec = RabbitmqClusterSpec {
+        replicas: Some(written.replicas.map_or(3, Quorum::get)),
+        persistence: Some(Persistence {
+            storage_class_name: written.storage_class.as_ref().map(ToString::to_string),
+            storage: Some(size(written.storage_size.as_ref(), "20Gi")),
+        }),
+        resources: Some(BrokerResources::new(written.resources.unwrap_or_else(broker_resources))),
+        rabbitmq: Some(Configuration {
+            additional_config: Some("cluster_partition_handling = pause_minority\n".into()),
+            ..Configuration::default()
+        }),
+        ..RabbitmqClusterSpec::default()
+    };
+    let step = no_class(step, "rabbitmq", queue_class(cloud), cloud, inputs);
+    step.child(Child::new(&RabbitmqCluster { metadata: named("rabbitmq", cloud), spec, status: None }))
+}
+
+pub(super) fn valkey(cloud: &Cloud) -> Child {
+    let written = cloud.infrastructure.valkey.clone().unwrap_or_default();
+    let sentinel = written.sentinel.is_none_or(|sentinel| sentinel.enabled);
+    let spec = ValkeySpec {
+        replicas: Some(written.replicas.map_or(3, Quorum::get)),
+        sentinel: Some(Toggle { enabled: sentinel }),
+        tls: cloud.issuer().map(|issuer| ValkeyTls {
+            enabled: true,
+            cert_manager: Some(ValkeyCertManager { issuer: Some(issuer.into()) }),
+        }),
+        metrics: cloud.is_monitored().then_some(ValkeyMetrics {
+            enabled: true,
+            monitor: Some(Toggle { enabled: true }),
+            prometheus_rule: None,
+        }),
+        resources: written.resources,
+        ..ValkeySpec::default()
+    };
+    Child::new(&Valkey { metadata: named("valkey", cloud), spec, status: None })
+}
+
+pub(super) fn named(name: &str, cloud: &Cloud) -> ObjectMeta {
+    ObjectMeta { name: Some(name.into()), namespace: Some(cloud.namespace.clone()), ..ObjectMeta::default() }
+}
+
+fn size(written: Option<&Size>, default: &str) -> Quantity {
+    let text = written.map_or_else(|| default.to_owned(), ToString::to_string);
+    Quantity::new(text).expect("a size is a quantity")
+}
+
+/// What a broker of a whole cloud needs.
+fn broker_resources() -> Resources {
+    let quantity = |text: &str| Quantity::new(text).expect("it is a quantity");
+    let requests = [("cpu".to_owned(), quantity("1")), ("memory".to_owned(), quantity("2Gi"))].into();
+    Resources { requests, limits: [("memory".to_owned(), quantity("2Gi"))].into() }
+}
+
+/// Waits for an object that exists already, and makes none.
+fn existing(step: Step, node: &str, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let Some(object) = reference(cloud, node) else { return step };
+    let wait = match inputs.get(&object) {
+        Some(found) => readiness::wait(&object, found),
+        None => Some(inputs.missing(&object)),
+    };
+    match wait {
+        Some(wait) => step.wait(wait.because(format!("spec.infrastructure.{node}.clusterRef names it"))),
+        None => step,
+    }
+}
+
+type Class = (&'static str, Ref);
+
+fn database_class(cloud: &Cloud) -> Option<Class> {
+    class("spec.infrastructure.mariadb.storageClass", cloud.infrastructure.mariadb.as_ref()?.storage_class.as_ref())
+}
+
+fn queue_class(cloud: &Cloud) -> Option<Class> {
+    class("spec.infrastructure.rabbitmq.storageClass", cloud.infrastructure.rabbitmq.as_ref()?.storage_class.as_ref())
+}
+
+fn class(field: &'static str, name: Option<&ObjectName>) -> Option<Class> {
+    Some((field, Ref::cluster::<StorageClass>(name?.to_string())))
+}
+
+/// Says so if a storage class is not there, before volumes are asked of it: they could never move to another.
+fn no_class(step: Step, node: &str, class: Option<Class>, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let made = reference(cloud, node).is_some_and(|object| inputs.get(&object).is_some());
+    let missing = class.filter(|(_, class)| !made && inputs.get(class).is_none());
+    match missing {
+        Some((field, class)) => step.wait(
+            inputs
+                .missing(&class)
+                .because(format!("{field} names it"))
+                .look_at("kubectl get storageclasses; change the field to one of them, or create this one")
+                .failed("StorageClassMissing"),
+        ),
+        None => step,
+    }
+}
+
+fn issuer(cloud: &Cloud) -> Option<Ref> {
+    let issuer = cloud.issuer()?;
+    Some(match issuer.kind {
+        IssuerKind::ClusterIssuer => Ref::cluster::<ClusterIssuer>(issuer.name.to_string()),
+        IssuerKind::Issuer => Ref::namespaced::<Issuer>(&cloud.namespace, issuer.name.to_string()),
+    })
+}
+
+fn no_issuer(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let Some(issuer) = issuer(cloud) else { return step };
+    let wait: Option<Wait> = match inputs.get(&issuer) {
+        Some(found) => readiness::wait(&issuer, found),
+        None => Some(inputs.missing(&issuer).look_at("create it, or set spec.global.tls.enabled to false")),
+    };
+    match wait {
+        Some(wait) => step.wait(wait.because("spec.global.tls.issuerRef names it")),
+        None => step,
+    }
+}

@@ -1,0 +1,153 @@
+//! ControlPlane: one object that becomes an OpenStack. Infrastructure and Keystone so far; the objects of the other
+//! services are made too, and say themselves that nobody acts on them yet.
+
+mod accounts;
+mod cloud;
+mod graph;
+mod infrastructure;
+mod keystone;
+mod memcached;
+mod progress;
+mod release;
+mod services;
+
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::cortex::Cortex;
+use c5c3_api::ext::mariadb::MariaDB;
+use c5c3_api::ext::rabbitmq::RabbitmqCluster;
+use c5c3_api::ext::valkey::Valkey;
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
+use c5c3_kit::{Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+
+use cloud::Cloud;
+pub use graph::{GRAPH, Node};
+
+/// The controller.
+pub struct ControlPlanes;
+
+impl Controller for ControlPlanes {
+    type Kind = ControlPlane;
+    type Valid = Cloud;
+    const NAME: &'static str = "controlplane";
+    const CONDITIONS: &'static [&'static str] = &[graph::INFRASTRUCTURE, graph::KEYSTONE, graph::KORC, graph::SERVICES];
+    const FINALIZER: Option<&'static str> = Some("c5c3.io/controlplane-cleanup");
+
+    fn children(&self) -> Vec<KindRef> {
+        let beside = [
+            KindRef::of::<Secret>(),
+            KindRef::of::<Service>(),
+            KindRef::of::<PodDisruptionBudget>(),
+            KindRef::of::<NetworkPolicy>(),
+        ];
+        GRAPH.iter().filter_map(|node| kind(node.name)).chain(beside).collect()
+    }
+
+    fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
+        let Ok(cloud) = Cloud::new(&inputs.object) else { return Vec::new() };
+        let own = cloud.nodes().filter_map(|node| reference(&cloud, node.name));
+        own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).collect()
+    }
+
+    fn validate(&self, inputs: &Inputs<ControlPlane>) -> Verdict<Cloud> {
+        match Cloud::new(&inputs.object) {
+            Ok(cloud) => Verdict::Valid(cloud),
+            Err(problems) => Verdict::Invalid(problems.into()),
+        }
+    }
+
+    fn plan(&self, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Plan {
+        let mut plan = Plan::new().ready_reason("AllServicesReady");
+        for node in cloud.nodes() {
+            let needs: Vec<&'static str> = node.needs.iter().copied().filter(|need| cloud.has(need)).collect();
+            plan = plan.step(step(node, cloud, inputs).node(node.name, needs));
+        }
+        for condition in Self::CONDITIONS {
+            if !plan.steps.iter().any(|step| step.condition == *condition) {
+                plan = plan.step(Step::new(condition).node(condition, []).done("nothing of it is asked for"));
+            }
+        }
+        progress::status(plan, cloud, inputs)
+    }
+
+    /// What stands on others goes before them.
+    fn teardown(&self) -> Vec<Vec<KindRef>> {
+        let mut waves: Vec<Vec<KindRef>> = Vec::new();
+        for node in GRAPH {
+            let depth = depth(node);
+            waves.resize_with(waves.len().max(depth + 1), Vec::new);
+            waves[depth].extend(kind(node.name));
+        }
+        waves.reverse();
+        waves
+    }
+}
+
+/// The names of the parts that a ControlPlane consists of, each after what it needs; none of one that is wrong.
+pub fn parts(object: &ControlPlane) -> Vec<&'static str> {
+    Cloud::new(object).map(|cloud| cloud.nodes().map(|node| node.name).collect()).unwrap_or_default()
+}
+
+/// How many nodes stand below a node, one on top of the other.
+fn depth(node: &Node) -> usize {
+    let below = node.needs.iter().filter_map(|need| graph::find(need));
+    below.map(|need| depth(need) + 1).max().unwrap_or_default()
+}
+
+/// The children of a node, and what must be there before them.
+fn step(node: &Node, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let step = Step::new(node.condition).done(format!("{} is ready", node.name));
+    match node.name {
+        "mariadb" => infrastructure::mariadb(step, cloud, inputs),
+        "rabbitmq" => infrastructure::rabbitmq(step, cloud, inputs),
+        "valkey" => step.child(infrastructure::valkey(cloud)),
+        "memcached" => memcached::children(cloud).into_iter().fold(step, Step::child),
+        "korc" => step.wait(no_catalog(&inputs.object)),
+        service => match services::child(service, cloud) {
+            Some(child) => accounts::of(service, step, cloud, inputs).child(child),
+            None => step,
+        },
+    }
+}
+
+/// The wait of who asked for a catalog that is kept as objects, which this version cannot do.
+fn no_catalog(object: &ControlPlane) -> Wait {
+    let own = Ref::namespaced::<ControlPlane>(object.namespace().unwrap_or_default(), object.name_any());
+    Wait::on(&own)
+        .condition("has its catalog and identities as objects")
+        .now("spec.korc.enabled asks for it, and nobody acts on it in this version")
+        .look_at("set spec.korc.enabled to false")
+        .failed("NobodyActs")
+}
+
+/// The kind of a node's object; none for a node without an object of its own.
+fn kind(node: &str) -> Option<KindRef> {
+    Some(match node {
+        "mariadb" => KindRef::of::<MariaDB>(),
+        "rabbitmq" => KindRef::of::<RabbitmqCluster>(),
+        "valkey" => KindRef::of::<Valkey>(),
+        "memcached" => KindRef::of::<StatefulSet>(),
+        "keystone" => KindRef::of::<Keystone>(),
+        "glance" => KindRef::of::<Glance>(),
+        "placement" => KindRef::of::<Placement>(),
+        "nova" => KindRef::of::<Nova>(),
+        "neutron" => KindRef::of::<Neutron>(),
+        "cinder" => KindRef::of::<Cinder>(),
+        "cortex" => KindRef::of::<Cortex>(),
+        "tempest" => KindRef::of::<Tempest>(),
+        _ => return None,
+    })
+}
+
+/// A node's object, which is called as the node is, unless it is one that exists already.
+fn reference(cloud: &Cloud, node: &str) -> Option<Ref> {
+    let KindRef { resource, .. } = kind(node)?;
+    let existing = cloud.existing(node);
+    let namespace = existing.and_then(|existing| existing.namespace.as_ref()).map(ToString::to_string);
+    let name = existing.map_or_else(|| node.to_owned(), |existing| existing.name.to_string());
+    Some(Ref { resource, namespace: Some(namespace.unwrap_or_else(|| cloud.namespace.clone())), name })
+}

@@ -1,0 +1,369 @@
+//! ControlPlanes on a whole API server, with the genuine definitions of what they are made of. Nobody acts on their
+//! children here but the test itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use c5c3_harness::{Fault, TestCluster};
+use c5c3_kit::http::Readiness;
+use c5c3_kit::metrics::Metrics;
+use c5c3_kit::run::Pace;
+use c5c3_kit::{Ref, Settings};
+use c5c3_operator_controlplane::operator;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A cluster with the kinds that a small ControlPlane needs, and an operator on it.
+struct Stage {
+    cluster: TestCluster,
+    client: Client,
+    metrics: Metrics,
+    operator: JoinHandle<()>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.operator.abort();
+    }
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let cluster = TestCluster::start().await.unwrap();
+        for (version, kind) in [
+            ("c5c3.io/v1alpha1", "ControlPlane"),
+            ("c5c3.io/v1alpha1", "SecretAggregate"),
+            ("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
+        ] {
+            cluster.install(c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
+        }
+        for file in [
+            "mariadb-operator/k8s.mariadb.com_mariadbs.yaml",
+            "rabbitmq-cluster-operator/rabbitmq.com_rabbitmqclusters.yaml",
+            "valkey-operator/cache.cs.sap.com_valkeys.yaml",
+        ] {
+            cluster.install(&genuine(file)).await.unwrap();
+        }
+        let (client, metrics) = (cluster.client(), Metrics::default());
+        let operator = start(&client, &metrics);
+        Self { cluster, client, metrics, operator }
+    }
+
+    /// Kills the operator, as a machine does that loses its power, and starts another.
+    fn kill(&mut self) {
+        self.operator.abort();
+        self.operator = start(&self.client, &self.metrics);
+    }
+
+    fn api(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+    }
+
+    async fn get(&self, namespace: &str, path: &str) -> Option<DynamicObject> {
+        let (kind, name) = path.split_once('/').unwrap();
+        self.api(namespace, kind).get_opt(name).await.unwrap()
+    }
+
+    async fn apply(&self, namespace: &str, spec: &Value) {
+        let object = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "lab", "namespace": namespace}, "spec": spec});
+        let params = PatchParams::apply("someone").force();
+        self.api(namespace, "ControlPlane").patch("lab", &params, &Patch::Apply(object)).await.unwrap();
+    }
+
+    /// Waits until something is so.
+    async fn until<F: AsyncFn() -> bool>(&self, what: &str, is_so: F) {
+        let waiting = async {
+            while !is_so().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "waited in vain: {what}");
+    }
+
+    async fn until_there(&self, namespace: &str, path: &str) {
+        self.until(&format!("{path} is there"), async || self.get(namespace, path).await.is_some()).await;
+    }
+
+    async fn until_gone(&self, namespace: &str, path: &str) {
+        self.until(&format!("{path} is gone"), async || self.get(namespace, path).await.is_none()).await;
+    }
+
+    async fn condition(&self, namespace: &str, kind: &str) -> Value {
+        let plane = self.get(namespace, "ControlPlane/lab").await;
+        let status = plane.map(|plane| plane.data["status"].clone()).unwrap_or_default();
+        status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == kind).cloned().unwrap_or_default()
+    }
+
+    async fn until_reason(&self, namespace: &str, kind: &str, reason: &str) {
+        self.until(&format!("{kind} has reason {reason}"), async || {
+            self.condition(namespace, kind).await["reason"] == reason
+        })
+        .await;
+    }
+
+    /// Plays the other operators: an object is ready.
+    async fn is_ready(&self, namespace: &str, path: &str) {
+        let (kind, name) = path.split_once('/').unwrap();
+        let now = "2026-01-01T00:00:00Z";
+        self.until(&format!("{path} can be made ready"), async || {
+            let Some(found) = self.get(namespace, path).await else { return false };
+            let generation = found.metadata.generation;
+            let yes = |kind: &str| {
+                json!({"type": kind, "status": "True", "reason": "Done", "message": "", "lastTransitionTime": now})
+            };
+            let status = match kind {
+                "StatefulSet" => {
+                    let replicas = &found.data["spec"]["replicas"];
+                    json!({"observedGeneration": generation, "replicas": replicas, "updatedReplicas": replicas,
+                           "availableReplicas": replicas, "readyReplicas": replicas})
+                }
+                "RabbitmqCluster" => json!({"observedGeneration": generation, "conditions":
+                    [yes("AllReplicasReady"), yes("ClusterAvailable"), yes("ReconcileSuccess"), yes("NoWarnings")]}),
+                "Valkey" => json!({"observedGeneration": generation, "state": "Ready"}),
+                _ => json!({"conditions": [yes("Ready")]}),
+            };
+            let patch = Patch::Merge(json!({ "status": status }));
+            self.api(namespace, kind).patch_status(name, &PatchParams::default(), &patch).await.is_ok()
+        })
+        .await;
+    }
+
+    async fn password(&self, namespace: &str) -> Option<Vec<u8>> {
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let secret = secrets.get_opt("mariadb-root-credentials").await.unwrap()?;
+        secret.data?.get("password").map(|password| password.0.clone())
+    }
+
+    /// A ControlPlane that has come to `Ready`.
+    async fn ready(&self, namespace: &str, spec: &Value) {
+        self.apply(namespace, spec).await;
+        for part in ["MariaDB/mariadb", "StatefulSet/memcached", "Keystone/keystone"] {
+            self.is_ready(namespace, part).await;
+        }
+        self.until_reason(namespace, "Ready", "AllServicesReady").await;
+    }
+}
+
+fn start(client: &Client, metrics: &Metrics) -> JoinHandle<()> {
+    let (client, metrics) = (client.clone(), metrics.clone());
+    let pace = Pace { first_retry: Duration::from_millis(20), last_retry: Duration::from_secs(1), ..Pace::default() };
+    let settings = Settings { pace, election: None };
+    tokio::spawn(async move {
+        operator(false).run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
+    })
+}
+
+fn genuine(file: &str) -> CustomResourceDefinition {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds").join(file);
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn resource(kind: &str) -> ApiResource {
+    let (group, version) = match kind {
+        "ControlPlane" => ("c5c3.io", "v1alpha1"),
+        "Keystone" => ("keystone.openstack.c5c3.io", "v1alpha1"),
+        "MariaDB" => ("k8s.mariadb.com", "v1alpha1"),
+        "RabbitmqCluster" => ("rabbitmq.com", "v1beta1"),
+        "Valkey" => ("cache.cs.sap.com", "v1alpha1"),
+        "StatefulSet" => ("apps", "v1"),
+        _ => ("", "v1"),
+    };
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+fn small() -> Value {
+    json!({"services": {"keystone": {}}})
+}
+
+#[tokio::test]
+async fn keystone_starts_when_what_it_needs_is_ready_and_waits_for_nothing_else() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let spec = json!({"infrastructure": {"rabbitmq": {}, "valkey": {}}, "services": {"keystone": {}}});
+    stage.apply(home, &spec).await;
+    for part in ["MariaDB/mariadb", "RabbitmqCluster/rabbitmq", "Valkey/valkey", "StatefulSet/memcached"] {
+        stage.until_there(home, part).await;
+    }
+    stage.until_reason(home, "KeystoneReady", "Blocked").await;
+    let blocked = stage.condition(home, "KeystoneReady").await;
+    assert_eq!(blocked["message"], "keystone starts when mariadb and memcached are ready");
+    stage.is_ready(home, "MariaDB/mariadb").await;
+    stage.is_ready(home, "StatefulSet/memcached").await;
+    stage.until_there(home, "Keystone/keystone").await;
+    assert_eq!(
+        stage.condition(home, "InfrastructureReady").await["status"],
+        "False",
+        "the others are still waited for"
+    );
+    for part in ["Keystone/keystone", "RabbitmqCluster/rabbitmq", "Valkey/valkey"] {
+        stage.is_ready(home, part).await;
+    }
+    stage.until_reason(home, "Ready", "AllServicesReady").await;
+    stage
+        .until("the status says so too", async || {
+            let status = stage.get(home, "ControlPlane/lab").await.unwrap().data["status"].clone();
+            status["phase"] == "Ready" && status["services"]["keystone"]["ready"] == true
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_unchanged_control_plane_makes_no_write() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &small()).await;
+    let versions = async || {
+        let mut versions = Vec::new();
+        for kind in ["ControlPlane", "MariaDB", "StatefulSet", "Keystone", "Secret", "Service"] {
+            for object in stage.api(home, kind).list(&ListParams::default()).await.unwrap() {
+                versions.push((kind, object.metadata.name, object.metadata.resource_version));
+            }
+        }
+        versions
+    };
+    let reports = || stage.metrics.text().lines().find(|line| line.contains(REPORTS)).map(ToOwned::to_owned);
+    // What is under way for the last change ends first.
+    stage
+        .until("it has come to rest", async || {
+            let before = reports();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            before == reports()
+        })
+        .await;
+    let (then, counted) = (versions().await, reports());
+    // A child that is touched by someone starts a reconcile of its owner.
+    let touch = Patch::Merge(json!({"metadata": {"annotations": {"someone.example.org/was-here": "yes"}}}));
+    stage.api(home, "Service").patch("memcached", &PatchParams::default(), &touch).await.unwrap();
+    stage.until("it was looked at again", async || reports() != counted).await;
+    let changed: Vec<_> = versions().await.into_iter().filter(|version| !then.contains(version)).collect();
+    assert_eq!(changed.len(), 1, "only what was touched: {changed:?}");
+}
+
+const REPORTS: &str = r#"count{controller="controlplane",step="report"}"#;
+
+#[tokio::test]
+async fn faults_and_a_killed_operator_delay_a_control_plane_and_change_no_password() {
+    let mut stage = Stage::set().await;
+    let home = stage.cluster.namespace().to_owned();
+    stage.cluster.inject(Fault::lose_answer().to("create", "/secrets"));
+    stage.cluster.inject(Fault::answer(500).to("patch", "/mariadbs").times(2));
+    stage.cluster.inject(Fault::answer(409).to("patch", "/controlplanes/lab/status").times(2));
+    stage.apply(&home, &small()).await;
+    stage.until_there(&home, "MariaDB/mariadb").await;
+    let password = stage.password(&home).await.unwrap();
+    assert_eq!(password.len(), 32);
+    stage.kill();
+    stage.cluster.drop_watches();
+    stage.cluster.inject(Fault::answer(500).to("patch", "/statefulsets").times(2));
+    stage.is_ready(&home, "MariaDB/mariadb").await;
+    stage.is_ready(&home, "StatefulSet/memcached").await;
+    stage.until_there(&home, "Keystone/keystone").await;
+    stage.kill();
+    stage.is_ready(&home, "Keystone/keystone").await;
+    stage.until_reason(&home, "Ready", "AllServicesReady").await;
+    assert_eq!(stage.password(&home).await, Some(password));
+}
+
+#[tokio::test]
+async fn a_control_plane_goes_in_reverse_order_and_leaves_its_data() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &small()).await;
+    let password = stage.password(home).await;
+    let hold = Patch::Merge(json!({"metadata": {"finalizers": ["someone.example.org/hold"]}}));
+    stage.api(home, "Keystone").patch("keystone", &PatchParams::default(), &hold).await.unwrap();
+    stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.until_reason(home, "Ready", "Deleting").await;
+    assert!(stage.get(home, "MariaDB/mariadb").await.is_some(), "the database outlives who writes to it");
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    stage.api(home, "Keystone").patch("keystone", &PatchParams::default(), &release).await.unwrap();
+    stage.until_gone(home, "MariaDB/mariadb").await;
+    stage.until_gone(home, "ControlPlane/lab").await;
+    stage.until_gone(home, "Service/memcached").await;
+    assert_eq!(stage.password(home).await, password, "what opens the data stays with it");
+}
+
+#[tokio::test]
+async fn a_control_plane_that_is_asked_to_takes_its_data_along() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &small()).await;
+    stage.apply(home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {}}})).await;
+    stage
+        .until("the volumes are to go", async || {
+            let mariadb = stage.get(home, "MariaDB/mariadb").await.unwrap();
+            mariadb.data["spec"]["storage"]["pvcRetentionPolicy"]["whenDeleted"] == "Delete"
+        })
+        .await;
+    stage
+        .until("the Secret is owned", async || {
+            let secret = stage.get(home, "Secret/mariadb-root-credentials").await.unwrap();
+            secret.metadata.owner_references.is_some_and(|owners| !owners.is_empty())
+        })
+        .await;
+    stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.until_gone(home, "ControlPlane/lab").await;
+    stage.until_gone(home, "Secret/mariadb-root-credentials").await;
+}
+
+#[tokio::test]
+async fn a_foreign_object_of_the_same_name_is_left_alone_and_reported() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let foreign = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB",
+        "metadata": {"name": "mariadb", "labels": {"app.kubernetes.io/managed-by": "helm"}}, "spec": {"replicas": 1}});
+    let params = PatchParams::apply("helm");
+    stage.api(home, "MariaDB").patch("mariadb", &params, &Patch::Apply(foreign)).await.unwrap();
+    stage.apply(home, &small()).await;
+    stage.until_reason(home, "InfrastructureReady", "ForeignObject").await;
+    let message = stage.condition(home, "InfrastructureReady").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("mariadb/mariadb") && message.contains("belongs to helm"), "{message}");
+    stage.until_there(home, "StatefulSet/memcached").await;
+    stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.until_gone(home, "ControlPlane/lab").await;
+    let left = stage.get(home, "MariaDB/mariadb").await.unwrap();
+    assert_eq!(left.data["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn two_control_planes_in_two_namespaces_are_side_by_side() {
+    let stage = Stage::set().await;
+    let (first, second) =
+        (stage.cluster.namespace_named("first").await.unwrap(), stage.cluster.namespace_named("second").await.unwrap());
+    stage.ready(&first, &small()).await;
+    stage.ready(&second, &json!({"services": {"keystone": {"replicas": 1}}})).await;
+    assert_ne!(stage.password(&first).await, stage.password(&second).await);
+    stage.api(&first, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.until_gone(&first, "ControlPlane/lab").await;
+    let other = stage.get(&second, "Keystone/keystone").await.unwrap();
+    assert_eq!(other.data["spec"]["replicas"], 1);
+    assert_eq!(stage.condition(&second, "Ready").await["status"], "True");
+}
+
+#[tokio::test]
+async fn a_storage_class_that_is_not_there_is_waited_for_and_the_rest_goes_on() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let class = stage.cluster.name("gold");
+    let spec = json!({"infrastructure": {"mariadb": {"storageClass": class}}, "services": {"keystone": {}}});
+    stage.apply(home, &spec).await;
+    stage.until_reason(home, "InfrastructureReady", "StorageClassMissing").await;
+    stage.until_there(home, "StatefulSet/memcached").await;
+    assert!(stage.get(home, "MariaDB/mariadb").await.is_none());
+    let storage = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
+        "provisioner": "example.org/none"});
+    let reference = Ref::cluster::<k8s_openapi::api::storage::v1::StorageClass>(&class);
+    let params = PatchParams::apply("someone");
+    reference.api(stage.client.clone()).patch(&class, &params, &Patch::Apply(storage)).await.unwrap();
+    stage.until_there(home, "MariaDB/mariadb").await;
+}

@@ -1,0 +1,7 @@
+//! What becomes of a ControlPlane on paper: golden plans, and every object in them held against its schema.
+
+mod fields;
+mod golden;
+mod mistakes;
+mod paper;
+mod schemas;

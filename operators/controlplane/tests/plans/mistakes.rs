@@ -1,0 +1,104 @@
+//! A ControlPlane that cannot work says so: object, field and remedy.
+
+use serde_json::{Value, json};
+
+use crate::paper::{lab, plan, secret, waits};
+
+fn refused(spec: &Value) -> String {
+    plan(&lab(spec), &[]).map(|_| ()).unwrap_err()
+}
+
+fn waits_for(spec: &Value, there: &[Value]) -> Vec<String> {
+    waits(&plan(&lab(spec), there).unwrap())
+}
+
+#[test]
+fn two_members_are_refused() {
+    let message = refused(&json!({"infrastructure": {"mariadb": {"replicas": 2}}, "services": {"keystone": {}}}));
+    assert_eq!(
+        message,
+        "spec.infrastructure.mariadb.replicas: is even, so two halves can block each other; use an odd number such as 1, 3 or 5"
+    );
+}
+
+#[test]
+fn a_release_without_images_is_refused() {
+    let message = refused(&json!({"openStackRelease": "2031.1", "services": {"keystone": {}}}));
+    assert_eq!(
+        message,
+        "spec.openStackRelease: \"2031.1\" is a release that no images are known for; use one of: 2025.2"
+    );
+}
+
+#[test]
+fn a_storage_class_that_is_not_there_holds_up_its_own_part_and_no_other() {
+    let spec =
+        json!({"infrastructure": {"mariadb": {"storageClass": "gold"}, "rabbitmq": {}}, "services": {"keystone": {}}});
+    assert_eq!(
+        waits_for(&spec, &[]),
+        [
+            "mariadb: stuck on storageclass/gold: exists (not found); spec.infrastructure.mariadb.storageClass names it; \
+          look at: kubectl get storageclasses; change the field to one of them, or create this one"
+        ]
+    );
+    let made = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "metadata": {"name": "mariadb"}, "spec": {}});
+    assert!(waits_for(&spec, &[made]).is_empty(), "volumes that are there need no class");
+}
+
+#[test]
+fn an_administrators_secret_that_is_not_there_is_named_with_its_field() {
+    let spec = json!({
+        "services": {"keystone": {}},
+        "identity": {"keystone": {"bootstrap": {"adminUser": {"passwordSecretRef": {"name": "boss", "key": "word"}}}}},
+    });
+    let expected = |state: &str| {
+        format!(
+            "keystone: stuck on secret/boss: {state}; spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it; \
+             look at: create it with the keys word: kubectl create secret generic boss"
+        )
+    };
+    assert_eq!(waits_for(&spec, &[]), [expected("exists (not found)")]);
+    assert_eq!(waits_for(&spec, &[secret("boss", &["password"])]), [expected("has the key word (the key is missing)")]);
+    assert!(waits_for(&spec, &[secret("boss", &["word"])]).is_empty());
+}
+
+#[test]
+fn accounts_on_servers_that_exist_already_must_be_brought_along() {
+    let spec = json!({"infrastructure": {"mariadb": {"host": "db.example.org"}}, "services": {"keystone": {}}});
+    assert_eq!(
+        waits_for(&spec, &[secret("keystone-db-credentials", &["username"])]),
+        [
+            "keystone: stuck on secret/keystone-db-credentials: has the key password (the key is missing); keystone signs in \
+          with it to the server of spec.infrastructure.mariadb.host; look at: create it with the keys username and \
+          password: kubectl create secret generic keystone-db-credentials"
+        ]
+    );
+}
+
+#[test]
+fn an_issuer_that_is_not_there_is_named_with_its_field() {
+    let spec = json!({
+        "services": {"keystone": {}},
+        "global": {"tls": {"enabled": true, "issuerRef": {"name": "notary"}}},
+    });
+    assert_eq!(
+        waits_for(&spec, &[]),
+        ["mariadb: waiting for clusterissuer/notary: exists (not found); spec.global.tls.issuerRef names it; \
+          look at: create it, or set spec.global.tls.enabled to false"]
+    );
+}
+
+#[test]
+fn a_catalog_that_nobody_keeps_is_said_so_and_holds_up_nothing_else() {
+    let spec = json!({"services": {"keystone": {}, "glance": {}}, "korc": {"enabled": true}});
+    let plan = plan(&lab(&spec), &[]).unwrap();
+    assert_eq!(
+        waits(&plan),
+        [
+            "korc: stuck on controlplane/lab: has its catalog and identities as objects (spec.korc.enabled asks for it, and \
+          nobody acts on it in this version); look at: set spec.korc.enabled to false"
+        ]
+    );
+    let glance = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == "glance").unwrap();
+    assert_eq!(glance.node.as_ref().unwrap().needs, ["mariadb", "memcached", "keystone"]);
+}
