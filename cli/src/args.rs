@@ -30,6 +30,19 @@ pub(crate) enum Command {
     /// Print what a shell needs to use the cluster
     #[command(after_help = "For sh, bash and zsh:\n  eval \"$(c5c3 env)\"")]
     Env(DataArgs),
+    /// Show what is running, ready and waited for: every ControlPlane and its parts, on any cluster
+    #[command(
+        after_help = "Reads lists and nothing else: rights to view are enough.\n\nWhich cluster: that of KUBECONFIG, \
+        or of the pod this runs in, or the one on this machine."
+    )]
+    Status(StatusArgs),
+    /// Follow what is waited for to its root cause, and say what to do about it
+    #[command(after_help = "Examples:\n  c5c3 why                     # every ControlPlane\n  \
+        c5c3 why keystone/keystone   # one object\n\nExit code 0: all is ready. 1: something is not.")]
+    Why(WhyArgs),
+    /// Show what the pods of a service write
+    #[command(after_help = "Examples:\n  c5c3 logs keystone\n  c5c3 logs mariadb --follow")]
+    Logs(LogsArgs),
     /// Check whether this machine can run a cluster, and say what to do if not; changes nothing
     Doctor(DataArgs),
     /// Take the power or the network from a node, and give it back
@@ -100,6 +113,39 @@ pub(crate) struct UpArgs {
     /// What is logged, such as info or info,c5c3_node=debug; warn in the foreground, info when detached
     #[arg(long, env = "C5C3_LOG")]
     pub(crate) log: Option<String>,
+}
+
+/// Which cluster, and what of it
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatusArgs {
+    /// Look at one namespace only; all of them when absent
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WhyArgs {
+    /// Which object; every ControlPlane when absent
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: StatusArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LogsArgs {
+    /// Which service, such as keystone or mariadb
+    pub(crate) service: String,
+    /// Stay, and show what comes
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// How many lines of each container
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pub(crate) lines: i64,
+    #[command(flatten)]
+    pub(crate) cluster: StatusArgs,
 }
 
 #[derive(Debug, ClapArgs)]

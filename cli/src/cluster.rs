@@ -10,7 +10,7 @@ use crate::args::{DataArgs, DownArgs, NodeAgentArgs, NodeArgs, NodeChange};
 use crate::up::{folder, say};
 use crate::{Done, print};
 
-fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
     Ok(runtime.block_on(work))
 }

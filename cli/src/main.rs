@@ -8,6 +8,7 @@ mod cluster;
 mod crds;
 mod operator;
 mod reference;
+mod status;
 mod up;
 mod validate;
 
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => cluster::down(&args),
         Command::Env(args) => cluster::env(&args),
+        Command::Status(args) => status::status(&args),
+        Command::Why(args) => status::why(&args),
+        Command::Logs(args) => status::logs(&args),
         Command::Doctor(args) => cluster::doctor(&args),
         Command::Node(args) => cluster::node(args),
         Command::NodeAgent(args) => cluster::node_agent(&args),

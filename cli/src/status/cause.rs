@@ -1,0 +1,305 @@
+//! `c5c3 why` as a value: from an object that is not ready down to what keeps it from being so, with the field that
+//! decides it and what to do.
+
+use serde_json::Value;
+
+use super::pods;
+use super::tree::Tree;
+use super::world::{Object, Said, World};
+
+/// How deep a chain is followed before it is taken for a circle.
+const DEEPEST: usize = 12;
+
+/// How many things below one are told: more would leave the screen.
+const MOST: usize = 4;
+
+/// What keeps the objects from being ready; nothing when they are.
+pub(crate) fn trees(world: &World, asked: &[&Object]) -> Vec<Tree> {
+    asked.iter().filter(|object| object.wait.is_some()).map(|object| Search { world }.explain(object, &[])).collect()
+}
+
+/// The objects that someone means who asks without a name: ControlPlanes, or what of ours there is when there are none.
+pub(crate) fn unasked(world: &World) -> Vec<&Object> {
+    let planes: Vec<&Object> = world.of_kind("ControlPlane").collect();
+    if !planes.is_empty() {
+        return planes;
+    }
+    let ours = |object: &&Object| object.reference.resource.group.ends_with("c5c3.io");
+    world.objects.iter().filter(ours).collect()
+}
+
+struct Search<'a> {
+    world: &'a World,
+}
+
+impl<'a> Search<'a> {
+    /// Follows an object downwards. `above` is the way to it, from the top.
+    fn explain(&self, object: &'a Object, above: &[&'a Object]) -> Tree {
+        let tree = Tree::new(label(object, above), self.says(object));
+        let mut way = above.to_vec();
+        way.push(object);
+        if way.len() > DEEPEST {
+            return tree.remedy("the waits lead in a circle");
+        }
+        if let Some(problems) = invalid(object) {
+            return problems.lines().fold(tree, |tree, line| tree.remedy(line.to_owned()));
+        }
+        let children = match object.kind() {
+            "Pod" => return self.pod(tree, object, &way),
+            "PersistentVolumeClaim" => return self.claim(tree, object, &way),
+            _ => self.below(object, &way),
+        };
+        if children.is_empty() {
+            return self.end(tree, object);
+        }
+        tree.children(few(children))
+    }
+
+    /// What an object waits for by its own word, or else what it owns that is not ready.
+    fn below(&self, object: &'a Object, way: &[&'a Object]) -> Vec<Tree> {
+        let said = object.said();
+        if !said.is_empty() {
+            return said.iter().map(|wait| self.wait(wait, object, way)).collect();
+        }
+        // A ReplicaSet says nothing that its pods do not say better.
+        let owned: Vec<&Object> = match object.kind() {
+            "Deployment" => self.world.below(object, "Pod"),
+            _ => self.world.owned_by(object).collect(),
+        };
+        let down = owned.into_iter().filter(|child| is_down(child) && !is_in(way, child));
+        down.map(|child| self.explain(child, way)).collect()
+    }
+
+    fn wait(&self, wait: &Said, object: &'a Object, way: &[&'a Object]) -> Tree {
+        match self.world.find(&wait.object, object.namespace()) {
+            Some(found) if is_down(found) && !is_in(way, found) => self.explain(found, way),
+            _ => {
+                let because = wait.because.as_ref().map(|because| format!("; {because}")).unwrap_or_default();
+                let tree = Tree::new(wait.object.clone(), format!("waited for: {}{because}", wait.condition));
+                wait.look_at.iter().fold(tree, |tree, command| tree.remedy(command.clone()))
+            }
+        }
+    }
+
+    fn pod(&self, mut tree: Tree, pod: &'a Object, way: &[&'a Object]) -> Tree {
+        let unbound: Vec<&Object> = pods::claims(pod)
+            .filter_map(|name| self.world.find(&format!("persistentvolumeclaim/{name}"), pod.namespace()))
+            .filter(|claim| claim.wait.is_some())
+            .collect();
+        if !unbound.is_empty() {
+            let children = unbound.into_iter().map(|claim| self.explain(claim, way)).collect();
+            return tree.children(few(children));
+        }
+        if let Some(message) = pods::unscheduled(pod) {
+            let short = message.contains("Insufficient");
+            let advice = if short { "lower what the pods ask for, or add a node" } else { "look at the nodes" };
+            return tree.remedy(format!("{advice}: kubectl describe nodes"));
+        }
+        for halted in pods::halted(pod).into_iter().take(2) {
+            if is_image_trouble(halted.reason) {
+                tree = tree.remedy(format!("{} is not there, or cannot be pulled", halted.image));
+                tree = match field_of_image(halted.image, way) {
+                    Some(field) => tree.remedy(format!("{field} names it: correct it, or provide the image")),
+                    None => tree.remedy("provide it: build it and let the nodes import it, or push it to its registry"),
+                };
+                continue;
+            }
+            if let Some(line) = self.last_line(pod, halted.name) {
+                tree = tree.remedy(line);
+            }
+            tree = match halted.reason {
+                "CreateContainerConfigError" | "CreateContainerError" => tree.remedy(halted.message.to_owned()),
+                _ => tree.remedy(format!(
+                    "kubectl logs {} -c {}{}{}",
+                    pod.reference.name,
+                    halted.name,
+                    in_namespace(pod),
+                    if halted.reason == "CrashLoopBackOff" { " --previous" } else { "" }
+                )),
+            };
+        }
+        if tree.remedy.is_empty() {
+            tree = tree.remedy(format!("kubectl describe pod {}{}", pod.reference.name, in_namespace(pod)));
+        }
+        tree
+    }
+
+    fn claim(&self, tree: Tree, claim: &Object, way: &[&Object]) -> Tree {
+        let Some(class) = claim.text("/spec/storageClassName") else {
+            let tree = tree.remedy("it names no storage class, and the cluster has no default one");
+            return tree.remedy("name one, or mark one: storageclass.kubernetes.io/is-default-class=true");
+        };
+        // Classes that may not be listed are taken to be there.
+        let unknown = self.world.unread.iter().any(|kind| kind.starts_with("storageclasses"));
+        let exists = unknown || self.world.find(&format!("storageclass/{class}"), None).is_some();
+        let tree = if exists {
+            tree
+        } else {
+            tree.remedy(format!("the storage class {class} is not there: kubectl get storageclasses"))
+        };
+        match way.iter().find_map(|object| field_of(class, object)) {
+            Some(field) if !exists => tree.remedy(format!("{field} names it")),
+            _ => tree.remedy(format!("kubectl describe pvc {}{}", claim.reference.name, in_namespace(claim))),
+        }
+    }
+
+    /// An object that is not ready and says nothing more: where to look.
+    fn end(&self, tree: Tree, object: &Object) -> Tree {
+        let tree = match self.world.warning(object) {
+            Some((reason, message)) => tree.remedy(format!("{reason}: {message}")),
+            None => tree,
+        };
+        match object.wait.as_ref().and_then(|wait| wait.look_at.clone()) {
+            Some(command) => tree.remedy(command),
+            None => tree,
+        }
+    }
+
+    fn says(&self, object: &Object) -> String {
+        match object.kind() {
+            "Pod" => return pods::says(self.world, object),
+            "PersistentVolumeClaim" => return self.claim_says(object),
+            _ => {}
+        }
+        let since = object.condition("Ready").and_then(|ready| ready["lastTransitionTime"].as_str());
+        if object.kind() == "ControlPlane" {
+            let ago = since.and_then(|since| self.world.ago(since)).unwrap_or_else(|| "since it was made".to_owned());
+            return format!("waiting {ago}");
+        }
+        if let Some(condition) = first_false(object) {
+            return condition;
+        }
+        object.wait.as_ref().map(|wait| wait.now.clone().unwrap_or_else(|| wait.condition.clone())).unwrap_or_default()
+    }
+
+    fn claim_says(&self, claim: &Object) -> String {
+        let phase = claim.text("/status/phase").unwrap_or("new");
+        match self.world.warning(claim) {
+            Some((_, message)) => format!("is {phase}: {message}"),
+            None => format!("is {phase}"),
+        }
+    }
+
+    /// The last line that a container wrote.
+    fn last_line(&self, pod: &Object, container: &str) -> Option<String> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let log = self.world.logs.get(&format!("{namespace}/{}/{container}", pod.reference.name))?;
+        log.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("its last line: {}", line.trim()))
+    }
+}
+
+/// Whether there is something to explain about an object.
+fn is_down(object: &Object) -> bool {
+    match object.kind() {
+        "Pod" => !pods::is_ready(object),
+        _ => object.wait.is_some(),
+    }
+}
+
+fn is_in(way: &[&Object], object: &Object) -> bool {
+    way.iter().any(|passed| passed.reference == object.reference)
+}
+
+/// The object as seen from the one above it.
+fn label(object: &Object, above: &[&Object]) -> String {
+    match above.first() {
+        Some(top) => object.reference.seen_from(top.namespace()),
+        None => object.reference.short(),
+    }
+}
+
+/// The first condition of an object of ours that does not hold: finer ones before `Ready`, which sums them up.
+fn first_false(object: &Object) -> Option<String> {
+    if !object.reference.resource.group.ends_with("c5c3.io") {
+        return None;
+    }
+    let is_false = |condition: &&Value| condition["status"] == "False" && condition["reason"] != "Blocked";
+    let mut conditions: Vec<&Value> = object.list("/status/conditions").iter().filter(is_false).collect();
+    conditions.sort_by_key(|condition| condition["type"] == "Ready");
+    let found = conditions.first()?;
+    Some(format!("{}=False", found["type"].as_str().unwrap_or_default()))
+}
+
+/// What is wrong with the spec, a line for each problem.
+fn invalid(object: &Object) -> Option<&str> {
+    object
+        .condition("Ready")
+        .filter(|ready| ready["reason"] == "InvalidSpec")
+        .and_then(|ready| ready["message"].as_str())
+}
+
+fn is_image_trouble(reason: &str) -> bool {
+    matches!(
+        reason,
+        "ImagePullBackOff" | "ErrImagePull" | "ErrImageNeverPull" | "InvalidImageName" | "ImageInspectError"
+    )
+}
+
+fn in_namespace(object: &Object) -> String {
+    object.namespace().map(|namespace| format!(" -n {namespace}")).unwrap_or_default()
+}
+
+/// As many as fit. What is the same of several is told once.
+fn few(trees: Vec<Tree>) -> Vec<Tree> {
+    let mut told: Vec<(Tree, usize)> = Vec::new();
+    for tree in trees {
+        let same = |(other, _): &&mut (Tree, usize)| {
+            other.says == tree.says
+                && other.remedy == tree.remedy
+                && other.children.is_empty()
+                && tree.children.is_empty()
+        };
+        match told.iter_mut().find(same) {
+            Some((_, more)) => *more += 1,
+            None => told.push((tree, 0)),
+        }
+    }
+    let mut trees: Vec<Tree> = told
+        .into_iter()
+        .map(|(tree, more)| match more {
+            0 => tree,
+            more => Tree { label: format!("{} and {more} more", tree.label), ..tree },
+        })
+        .collect();
+    if trees.len() > MOST {
+        let more = trees.len() - MOST;
+        trees.truncate(MOST);
+        trees.push(Tree::new(format!("and {more} more"), ""));
+    }
+    trees
+}
+
+/// The field, of those on the way, that names an image. The highest one decides; workloads are written by operators.
+fn field_of_image(image: &str, way: &[&Object]) -> Option<String> {
+    let by_people = |object: &&&Object| !matches!(object.reference.resource.group.as_str(), "" | "apps" | "batch");
+    way.iter().filter(by_people).find_map(|object| {
+        let field = path_to(&object.value["spec"], "spec", &|value| {
+            let whole = value.as_str() == Some(image);
+            let parts = || Some(format!("{}:{}", value["repository"].as_str()?, value["tag"].as_str()?));
+            whole || (value.is_object() && parts().as_deref() == Some(image))
+        })?;
+        Some(format!("{field} of {}", object.reference.short()))
+    })
+}
+
+/// The field of an object that holds this text.
+fn field_of(text: &str, object: &Object) -> Option<String> {
+    let field = path_to(&object.value["spec"], "spec", &|value| value.as_str() == Some(text))?;
+    Some(format!("{field} of {}", object.reference.short()))
+}
+
+/// The path to the first value that is meant.
+fn path_to(value: &Value, path: &str, meant: &dyn Fn(&Value) -> bool) -> Option<String> {
+    if meant(value) {
+        return Some(path.to_owned());
+    }
+    match value {
+        Value::Object(fields) => {
+            fields.iter().find_map(|(field, value)| path_to(value, &format!("{path}.{field}"), meant))
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, value)| path_to(value, &format!("{path}[{index}]"), meant))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,88 @@
+//! What is wrong with a pod, told from its status, its claims and its events.
+
+use serde_json::Value;
+
+use super::world::{Object, World};
+
+/// A container that does not run.
+pub(crate) struct Halted<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) image: &'a str,
+    /// The reason in one word, such as ImagePullBackOff.
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+    /// How the last run ended: exit code and number of restarts.
+    pub(crate) ended: Option<(i64, i64)>,
+}
+
+/// Whether a pod serves, or has ended well.
+pub(crate) fn is_ready(pod: &Object) -> bool {
+    let ready = pod.condition("Ready").is_some_and(|ready| ready["status"] == "True");
+    ready || pod.text("/status/phase") == Some("Succeeded")
+}
+
+/// The containers that do not run, those of the start first.
+pub(crate) fn halted(pod: &Object) -> Vec<Halted<'_>> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    lists.iter().flat_map(|list| pod.list(list)).filter_map(halt).collect()
+}
+
+fn halt(status: &Value) -> Option<Halted<'_>> {
+    let text = |value: &'_ Value, field: &str| -> Option<String> { value[field].as_str().map(ToOwned::to_owned) };
+    let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
+    let (waiting, terminated) = (&state["waiting"], &state["terminated"]);
+    let failed = terminated["exitCode"].as_i64().is_some_and(|code| code != 0);
+    if waiting.is_null() && !failed {
+        return None;
+    }
+    let found = if waiting.is_null() { terminated } else { waiting };
+    // A container that has not been started yet is no news.
+    if matches!(text(found, "reason").as_deref(), Some("ContainerCreating" | "PodInitializing")) {
+        return None;
+    }
+    let code = terminated["exitCode"].as_i64().or(last["exitCode"].as_i64());
+    let restarts = status["restartCount"].as_i64().unwrap_or_default();
+    Some(Halted {
+        name: status["name"].as_str().unwrap_or_default(),
+        image: status["image"].as_str().unwrap_or_default(),
+        reason: found["reason"].as_str().unwrap_or("Waiting"),
+        message: found["message"].as_str().unwrap_or_default(),
+        ended: code.map(|code| (code, restarts)),
+    })
+}
+
+/// Why a pod has no node; none if it has one.
+pub(crate) fn unscheduled(pod: &Object) -> Option<&str> {
+    let scheduled = pod.condition("PodScheduled").filter(|scheduled| scheduled["status"] == "False")?;
+    scheduled["message"].as_str()
+}
+
+/// The claims that a pod mounts.
+pub(crate) fn claims(pod: &Object) -> impl Iterator<Item = &str> {
+    pod.list("/spec/volumes").iter().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
+}
+
+/// How a pod is, in a few words.
+pub(crate) fn says(world: &World, pod: &Object) -> String {
+    if let Some(message) = unscheduled(pod) {
+        return format!("not scheduled: {message}");
+    }
+    if let Some(halted) = halted(pod).first() {
+        return match (halted.ended, halted.message.is_empty()) {
+            (Some((code, restarts)), _) => {
+                format!("{}: {} ended with exit code {code}, restarted {restarts} times", halted.reason, halted.name)
+            }
+            (None, true) => format!("{}: {}", halted.reason, halted.name),
+            (None, false) => format!("{}: {}", halted.reason, halted.message),
+        };
+    }
+    if let Some((reason, message)) = world.warning(pod) {
+        return format!("{reason}: {message}");
+    }
+    match pod.text("/status/phase") {
+        Some("Running") => "runs, and is not ready yet".to_owned(),
+        Some("Pending") => "is being started".to_owned(),
+        Some(phase) => format!("is {phase}"),
+        None => "has no status yet".to_owned(),
+    }
+}

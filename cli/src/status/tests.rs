@@ -1,0 +1,215 @@
+//! What `status` and `why` print for clusters on paper, one for each way in which a ControlPlane fails.
+
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+use super::world::{Object, World};
+use super::{cause, overview, text};
+
+/// A cluster that holds these objects.
+fn world(objects: Vec<Value>) -> World {
+    let objects = objects.into_iter().map(|value| {
+        let (version, kind) = (value["apiVersion"].as_str().unwrap(), value["kind"].as_str().unwrap());
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Object::new(&resource, value).unwrap()
+    });
+    World {
+        objects: objects.collect(),
+        logs: [(
+            "cellar/keystone-db-sync-0/sync".to_owned(),
+            "starting\nAccess denied for user 'keystone'\n".to_owned(),
+        )]
+        .into(),
+        unread: Vec::new(),
+        now: "2026-01-01T00:02:14Z".parse().unwrap(),
+    }
+}
+
+fn why(objects: Vec<Value>) -> String {
+    let world = world(objects);
+    text(&cause::trees(&world, &cause::unasked(&world)), &world)
+}
+
+fn status(objects: Vec<Value>) -> String {
+    let world = world(objects);
+    text(&overview(&world), &world)
+}
+
+/// An object; `owner` is the uid of what it belongs to, and every object's uid is its name with its kind before it.
+fn object(version: &str, kind: &str, name: &str, owner: &str, rest: &Value) -> Value {
+    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {
+        "name": name, "namespace": "cellar", "generation": 1, "uid": format!("{}-{name}", kind.to_lowercase())}});
+    if !owner.is_empty() {
+        object["metadata"]["ownerReferences"] = json!([{"uid": owner, "controller": true}]);
+    }
+    for (field, value) in rest.as_object().unwrap() {
+        object[field] = value.clone();
+    }
+    object
+}
+
+fn not_ready(reason: &str, message: &str) -> Value {
+    json!({"type": "Ready", "status": "False", "reason": reason, "message": message,
+           "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1})
+}
+
+/// A ControlPlane that waits for these.
+fn lab(waits: &Value) -> Value {
+    let rest = json!({
+        "spec": {"infrastructure": {"mariadb": {"storageClass": "gold"}}, "services": {"keystone": {}}},
+        "status": {"phase": "Infrastructure", "waitingFor": waits, "conditions": [not_ready("WaitingForMariaDB", "waiting")],
+                   "services": {"mariadb": {"ready": false}, "keystone": {"ready": false, "message": "is not there yet"}}},
+    });
+    object("c5c3.io/v1alpha1", "ControlPlane", "lab", "", &rest)
+}
+
+fn mariadb() -> Value {
+    let rest = json!({"spec": {"storage": {"storageClassName": "gold"}},
+        "status": {"conditions": [not_ready("StatefulSetNotReady", "0 of 1 ready")]}});
+    object("k8s.mariadb.com/v1alpha1", "MariaDB", "mariadb", "controlplane-lab", &rest)
+}
+
+fn waits_for(object: &str) -> Value {
+    json!([{"object": object, "condition": "Ready"}])
+}
+
+fn stateful_set() -> Value {
+    let rest =
+        json!({"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1}});
+    object("apps/v1", "StatefulSet", "mariadb", "mariadb-mariadb", &rest)
+}
+
+fn pod(name: &str, owner: &str, rest: &Value) -> Value {
+    object("v1", "Pod", name, owner, rest)
+}
+
+fn keystone(waits: &Value) -> Value {
+    let rest = json!({
+        "spec": {"image": {"repository": "ghcr.io/c5c3/keystone", "tag": "99.0.0"}},
+        "status": {"waitingFor": waits, "conditions": [
+            not_ready("WaitingForJob", "waiting"),
+            {"type": "DatabaseReady", "status": "False", "reason": "WaitingForJob"}]},
+    });
+    object("keystone.openstack.c5c3.io/v1alpha1", "Keystone", "keystone", "controlplane-lab", &rest)
+}
+
+#[test]
+fn a_storage_class_that_is_not_there() {
+    let claim = json!({"spec": {"storageClassName": "gold"}, "status": {"phase": "Pending"}});
+    let event = json!({"involvedObject": {"kind": "PersistentVolumeClaim", "name": "storage-mariadb-0"}, "type": "Warning",
+        "reason": "ProvisioningFailed", "message": "storageclass.storage.k8s.io \"gold\" not found",
+        "lastTimestamp": "2026-01-01T00:01:00Z"});
+    let unscheduled = json!({
+        "spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "storage-mariadb-0"}}]},
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."}]},
+    });
+    let objects = vec![
+        lab(&waits_for("mariadb/mariadb")),
+        mariadb(),
+        stateful_set(),
+        pod("mariadb-0", "statefulset-mariadb", &unscheduled),
+        object("v1", "PersistentVolumeClaim", "storage-mariadb-0", "", &claim),
+        object("v1", "Event", "storage-mariadb-0.1", "", &event),
+    ];
+    insta::assert_snapshot!("why_storage_class", why(objects.clone()));
+    insta::assert_snapshot!("status_storage_class", status(objects));
+}
+
+#[test]
+fn a_secret_that_is_not_there() {
+    let wait = json!([{"object": "secret/boss", "condition": "exists",
+        "because": "spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it (not found)",
+        "lookAt": "create it with the keys password: kubectl create secret generic boss"}]);
+    insta::assert_snapshot!(why(vec![lab(&wait)]));
+}
+
+#[test]
+fn a_database_that_cannot_be_reached() {
+    let ended = json!({"status": {"phase": "Failed", "containerStatuses": [{
+        "name": "sync", "image": "ghcr.io/c5c3/keystone:28.0.0", "restartCount": 0,
+        "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}});
+    let job = json!({"status": {"failed": 3, "conditions": [{"type": "Failed", "status": "True",
+        "message": "Job has reached the specified backoff limit"}]}});
+    let objects = vec![
+        lab(&waits_for("keystone/keystone")),
+        keystone(&json!([{"object": "job/keystone-db-sync", "condition": "Complete"}])),
+        object("batch/v1", "Job", "keystone-db-sync", "keystone-keystone", &job),
+        pod("keystone-db-sync-0", "job-keystone-db-sync", &ended),
+    ];
+    insta::assert_snapshot!(why(objects));
+}
+
+#[test]
+fn an_image_that_is_not_there() {
+    let image = "ghcr.io/c5c3/keystone:99.0.0";
+    let pulling = json!({"spec": {"containers": [{"name": "keystone", "image": image}]}, "status": {"phase": "Pending",
+        "containerStatuses": [{"name": "keystone", "image": image, "restartCount": 0, "state": {"waiting": {
+            "reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}]}});
+    let deployment =
+        json!({"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1}});
+    let objects = vec![
+        lab(&waits_for("keystone/keystone")),
+        keystone(&json!([{"object": "deployment/keystone", "condition": "Available"}])),
+        object("apps/v1", "Deployment", "keystone", "keystone-keystone", &deployment),
+        object("apps/v1", "ReplicaSet", "keystone-1", "deployment-keystone", &json!({"spec": {"replicas": 1}})),
+        pod("keystone-1-x", "replicaset-keystone-1", &pulling),
+    ];
+    insta::assert_snapshot!("why_image", why(objects.clone()));
+    insta::assert_snapshot!("status_image", status(objects));
+}
+
+#[test]
+fn a_spec_that_is_wrong() {
+    let mut lab = lab(&json!([]));
+    lab["status"]["conditions"] = json!([not_ready(
+        "InvalidSpec",
+        "spec.infrastructure.mariadb.replicas: is even, so two halves can block each other; use an odd number such as 1, 3 or 5"
+    )]);
+    insta::assert_snapshot!("why_invalid", why(vec![lab.clone()]));
+    insta::assert_snapshot!("status_invalid", status(vec![lab]));
+}
+
+#[test]
+fn an_operator_that_does_not_run() {
+    let silent = object("k8s.mariadb.com/v1alpha1", "MariaDB", "mariadb", "controlplane-lab", &json!({"spec": {}}));
+    insta::assert_snapshot!(why(vec![lab(&waits_for("mariadb/mariadb")), silent]));
+}
+
+#[test]
+fn a_container_that_ends_again_and_again() {
+    let looping = json!({"status": {"phase": "Running", "containerStatuses": [{
+        "name": "mariadb", "image": "x", "restartCount": 4, "lastState": {"terminated": {"exitCode": 137}},
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 1m20s restarting"}}}]}});
+    let objects = vec![
+        lab(&waits_for("mariadb/mariadb")),
+        mariadb(),
+        stateful_set(),
+        pod("mariadb-0", "statefulset-mariadb", &looping),
+    ];
+    insta::assert_snapshot!(why(objects));
+}
+
+#[test]
+fn what_is_ready_needs_no_explanation() {
+    let ready = json!({"status": {"phase": "Ready", "services": {"keystone": {"ready": true}}, "conditions": [{"type": "Ready",
+        "status": "True", "reason": "AllServicesReady", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    let keystone_ready = json!({"status": {"endpoint": "http://keystone.cellar.svc:5000",
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    let objects = vec![
+        object("c5c3.io/v1alpha1", "ControlPlane", "lab", "", &ready),
+        object("keystone.openstack.c5c3.io/v1alpha1", "Keystone", "keystone", "controlplane-lab", &keystone_ready),
+    ];
+    assert_eq!(why(objects.clone()), "");
+    insta::assert_snapshot!(status(objects));
+}
+
+#[test]
+fn waits_that_lead_in_a_circle_end() {
+    let objects = vec![
+        lab(&waits_for("keystone/keystone")),
+        keystone(&json!([{"object": "controlplane/lab", "condition": "Ready", "lookAt": "c5c3 why"}])),
+    ];
+    insta::assert_snapshot!(why(objects));
+}
