@@ -8,9 +8,11 @@ export PATH := $(CACHE)/bin:$(PATH)
 # The Python client of Kubernetes, which tests drive the embedded API server with.
 PYTHON := $(CACHE)/python/bin/python
 PYTHON_CLIENT := 33.1.0
+# What checks bills of materials: the schemas of CycloneDX, the validator of SPDX.
+PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check lint bench crds kubectl packages
+.PHONY: help up down test check lint bench crds kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -22,11 +24,11 @@ up: packages ## Start a cluster on this machine, in the background
 down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe removes that too)
 	$(CARGO_TARGET_DIR)/release/c5c3 down
 
-test: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run all tests
+test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
 	cargo test --workspace --locked --doc --quiet
 	cargo nextest run --workspace --locked --no-fail-fast
 
-check: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Check format, lints, docs and unit tests, quickly
+check: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Check format, lints, docs and unit tests, quickly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
@@ -52,10 +54,13 @@ kubectl:
 packages:
 	@tools/packages
 
+registry:
+	@tools/registry $(CACHE)
+
 $(PYTHON): $(MAKEFILE_LIST)
-	@echo "installing the Python client of Kubernetes"
+	@echo "installing the Python client of Kubernetes, and what checks bills of materials"
 	@python3 -m venv $(CACHE)/python || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv $(CACHE)/python; }
-	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT)
+	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT) '$(firstword $(PYTHON_BILLS))' $(lastword $(PYTHON_BILLS))
 	@touch $@
 
 # Tools come from the registry when the machine does not have them, and stay in the cache.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use oci_spec::distribution::Reference;
 use oci_spec::image::Digest;
 
 /// Why something could not be done with an image. Each variant says which file, blob or image it is about.
@@ -54,6 +55,56 @@ pub enum Error {
         /// Why not.
         why: &'static str,
     },
+    /// A part of an image is not what the image says.
+    #[error("{part} of {image} is not what it was: {source}")]
+    Part {
+        /// Which part, as people call it.
+        part: String,
+        /// Of which image.
+        image: Digest,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+    /// A layer's blob is whole, and does not unpack to what the image was made of.
+    #[error("it unpacks to {found} instead of {expected}")]
+    Unpacked {
+        /// The digest of the tar that the configuration names.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
+    /// Nobody has signed an image.
+    #[error("{0} is not signed")]
+    Unsigned(Digest),
+    /// An image has signatures, and none is by the key that it should be by.
+    #[error("{image} has {signatures} signature(s), and none is by this key")]
+    Signature {
+        /// Which image.
+        image: Digest,
+        /// How many there are.
+        signatures: usize,
+    },
+    /// A file with a key is none.
+    #[error("{} is no {kind} key of the curve P-256 in PEM", path.display())]
+    Key {
+        /// Which file.
+        path: PathBuf,
+        /// `private` or `public`.
+        kind: &'static str,
+    },
+    /// A registry would be spoken to without encryption over a network.
+    #[error("{0} is not on this machine: only a registry at a loopback address may be used without TLS")]
+    PlainHttp(String),
+    /// A registry refused, or could not be reached.
+    #[error("cannot {action} {name}: {}", chain(source))]
+    Registry {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// With which image.
+        name: String,
+        /// What was answered.
+        source: Box<oci_client::errors::OciDistributionError>,
+    },
     /// What is read as an archive is none, or not of this kind.
     #[error("{} is no archive of the OCI layout: {why}", path.display())]
     Archive {
@@ -71,7 +122,22 @@ impl Error {
         move |source| Self::File { action, path, source }
     }
 
+    /// For `map_err`: the registry did not do this with this image.
+    pub(crate) fn registry(
+        action: &'static str,
+        name: &Reference,
+    ) -> impl FnOnce(oci_client::errors::OciDistributionError) -> Self {
+        let name = name.to_string();
+        move |source| Self::Registry { action, name, source: Box::new(source) }
+    }
+
     pub(crate) fn malformed(what: impl Into<String>, why: &impl ToString) -> Self {
         Self::Malformed { what: what.into(), why: why.to_string() }
     }
+}
+
+/// An error with its causes: that a request failed says little, that nobody listens says all.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -5,7 +5,9 @@
 //! - A [`Layer`] is the difference that a folder makes ([`Layer::of_folder`]), or what a tar holds ([`Layer::of_tar`]). The
 //!   same files give the same bytes, on any machine and at any time.
 //! - [`Image::assemble`] makes an image of layers; [`archive`] takes it to other machines as one file.
-//! - [`referrers`](Layout::referrers) are what is said of an image by others: bills of materials, signatures.
+//! - [`referrers`](Layout::referrers) are what is said of an image by others: bills of materials ([`bill`]), signatures
+//!   ([`signature`]).
+//! - A [`Registry`] takes images with their referrers, and gives them back. [`verify`](Layout::verify) looks at every byte.
 //!
 //! Everything that is read is checked against its digest, and nothing is visible before it is whole.
 //!
@@ -15,11 +17,15 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod archive;
+pub mod bill;
 mod content;
 mod error;
 mod image;
 mod layer;
 mod layout;
+pub mod registry;
+pub mod signature;
+mod verify;
 
 pub use content::digest_of;
 pub use error::Error;
@@ -29,3 +35,4 @@ pub use layout::{Artifact, BlobWriter, Checked, Freed, Layout, Named};
 pub use oci_spec::distribution::Reference;
 pub use oci_spec::image as spec;
 pub use oci_spec::image::{Descriptor, Digest, MediaType};
+pub use registry::Registry;

@@ -29,6 +29,16 @@ impl Write for BlobWriter<'_> {
 }
 
 impl BlobWriter<'_> {
+    /// Puts what was written into the store if it is the blob of this digest; says how large it is.
+    pub fn commit_as(self, expected: &Digest) -> Result<u64, Error> {
+        let (file, found, size) = self.file.finish();
+        if found != *expected {
+            return Err(Error::Digest { expected: expected.clone(), found });
+        }
+        self.layout.keep(file, expected)?;
+        Ok(size)
+    }
+
     /// Puts what was written into the store, under the digest that it turned out to have.
     pub fn commit(self, media_type: MediaType) -> Result<Descriptor, Error> {
         let (file, digest, size) = self.file.finish();
@@ -81,14 +91,9 @@ impl Layout {
 
     /// Puts what a reader gives into the store, if it is the blob of this digest; says how large it is.
     pub fn copy_in(&self, reader: &mut dyn Read, expected: &Digest) -> Result<u64, Error> {
-        let mut writer = Hashing::new(self.partial()?);
+        let mut writer = self.writer()?;
         io::copy(reader, &mut writer).map_err(Error::file("copy into", &self.root))?;
-        let (file, found, size) = writer.finish();
-        if found != *expected {
-            return Err(Error::Digest { expected: expected.clone(), found });
-        }
-        self.keep(file, expected)?;
-        Ok(size)
+        writer.commit_as(expected)
     }
 
     /// Whether a blob is there.

@@ -10,7 +10,7 @@ use c5c3_oci::{Compression, Layer, Layout};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat};
 use tar::{Archive, EntryType};
 
-const EPOCH: u64 = 1_762_000_000;
+const EPOCH: u64 = crate::fixture::EPOCH as u64;
 
 struct Store {
     _folder: tempfile::TempDir,

@@ -2,37 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 
 use c5c3_oci::archive::{Referrers, export, import};
-use c5c3_oci::spec::ConfigBuilder;
-use c5c3_oci::{Artifact, Compression, Descriptor, Error, Image, Layer, Layout, Reference, Step};
+use c5c3_oci::{Artifact, Compression, Error, Layer, Layout};
 
-fn layout(folder: &Path, name: &str) -> Layout {
-    Layout::open(folder.join(name)).unwrap()
-}
-
-/// An image of one file and of what is below it.
-fn image(layout: &Layout, content: &str) -> Descriptor {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("motd"), content).unwrap();
-    let base = Layer::of_tar(layout, &mut [0; 1024].as_slice(), Compression::Gzip).unwrap();
-    let own = Layer::of_folder(layout, folder.path(), 0, Compression::Gzip).unwrap();
-    let steps = [("base", base), ("greeting", own)];
-    let annotations = (0..20).map(|n| (format!("org.example.note-{n}"), n.to_string()));
-    Image {
-        created: 1_762_000_000,
-        config: ConfigBuilder::default()
-            .user("42424:42424")
-            .entrypoint(vec!["/usr/bin/tini".to_owned()])
-            .build()
-            .unwrap(),
-        steps: steps.into_iter().map(|(made_by, layer)| Step { made_by: made_by.into(), layer }).collect(),
-        annotations: annotations.collect(),
-    }
-    .assemble(layout)
-    .unwrap()
-}
+use crate::fixture::{image, layout, name};
 
 fn note(about: &str) -> Artifact {
     Artifact {
@@ -41,10 +15,6 @@ fn note(about: &str) -> Artifact {
         content: about.into(),
         annotations: BTreeMap::from([("org.example.by".into(), "test".into())]),
     }
-}
-
-fn name(text: &str) -> Reference {
-    text.parse().unwrap()
 }
 
 #[test]

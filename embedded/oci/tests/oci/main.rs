@@ -1,0 +1,9 @@
+//! Images in real stores, registries and readers.
+
+mod bills;
+mod fixture;
+mod layers;
+mod readers;
+mod registry;
+mod signatures;
+mod store;
