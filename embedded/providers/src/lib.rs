@@ -10,6 +10,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod cert_manager;
 pub mod definitions;
 mod failure;
 mod generated;
@@ -43,6 +44,11 @@ struct Provider {
 
 /// Every provider.
 const PROVIDERS: &[Provider] = &[
+    Provider {
+        name: "cert-manager",
+        definitions: cert_manager::definitions,
+        run: |client, stop| Box::pin(cert_manager::run(client, stop)),
+    },
     Provider {
         name: "mariadb-operator",
         definitions: mariadb::definitions,

@@ -11,7 +11,7 @@ use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::{Action, Controller};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -92,4 +92,9 @@ pub(crate) fn labelled<K: Kind>(
 ) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + use<K> {
     let config = watcher::Config::default().labels(label);
     watcher(Api::<PartialObjectMeta<K>>::all(client.clone()), config).default_backoff().touched_objects()
+}
+
+/// The objects that something concerns, of those that are known.
+pub(crate) fn concerned<K: Kind>(known: &Store<K>, concerned: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>> {
+    known.state().iter().filter(|object| concerned(object)).map(|object| ObjectRef::from_obj(&**object)).collect()
 }

@@ -4,6 +4,7 @@
 //! missing is made, what is nearly over is renewed, what contradicts itself is refused.
 
 mod directory;
+mod issuing;
 mod key;
 mod tls;
 mod x509;
@@ -18,6 +19,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ServerConfig};
 use secrecy::SecretString;
 
+pub use issuing::{Asked, Issued, Signer, Usage};
 pub(crate) use key::{P256, random};
 use x509::{Issuer, Purpose, Subject, Validity};
 
@@ -58,6 +60,9 @@ pub enum PkiError {
     /// A client's certificate has run out, or is from the future.
     #[error("the certificate is not in force at this time")]
     NotInForce,
+    /// A certificate that should sign others may not, or its key is another one.
+    #[error("{0}")]
+    NoAuthority(&'static str),
     /// A name for the server's certificate is neither a DNS name nor an address.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     Name(String),
@@ -164,6 +169,7 @@ impl Pki {
         let subject = Subject {
             common_name: user.to_owned(),
             organizations: groups.iter().map(|&group| group.to_owned()).collect(),
+            ..Subject::default()
         };
         self.authority.identity(&subject, &Purpose::Client, ttl, now)
     }
@@ -171,7 +177,7 @@ impl Pki {
     /// A certificate for a server beside this one, such as a node's, under all the names and addresses that it has.
     pub fn issue_server(&self, names: &[&str], ttl: Duration, now: Timestamp) -> Result<Identity, PkiError> {
         let common_name = names.first().copied().unwrap_or_default().to_owned();
-        let subject = Subject { common_name, organizations: Vec::new() };
+        let subject = Subject { common_name, ..Subject::default() };
         self.authority.identity(&subject, &Purpose::Server(&parse_names(names)?), ttl, now)
     }
 
@@ -191,18 +197,18 @@ impl Authority {
     fn new(key: P256, now: Timestamp) -> Result<Self, PkiError> {
         let subject = Self::subject();
         let validity = Validity { from: now - BACKDATE, until: now + AUTHORITY_LIFE };
-        let issuer = Issuer { subject: &subject, key: &key };
+        let issuer = Issuer::new(&subject, &key);
         let certificate = x509::issue(&issuer, &key, &subject, &Purpose::Authority, validity)?;
         Ok(Self { pem: certificate_pem(&certificate), certificate, subject, key })
     }
 
     /// The same at every start: a prolonged authority must be the same one to those who trust the old certificate.
     fn subject() -> Subject {
-        Subject { common_name: "kubernetes".to_owned(), organizations: Vec::new() }
+        Subject { common_name: "kubernetes".to_owned(), ..Subject::default() }
     }
 
     fn issuer(&self) -> Issuer<'_> {
-        Issuer { subject: &self.subject, key: &self.key }
+        Issuer::new(&self.subject, &self.key)
     }
 
     fn identity(
@@ -221,7 +227,7 @@ impl Authority {
 
     fn server(&self, names: &[ServerName<'static>], now: Timestamp) -> Result<Leaf, PkiError> {
         let key = P256::generate()?;
-        let subject = Subject { common_name: "kube-apiserver".to_owned(), organizations: Vec::new() };
+        let subject = Subject { common_name: "kube-apiserver".to_owned(), ..Subject::default() };
         let validity = Validity { from: now - BACKDATE, until: now + SERVER_LIFE };
         let certificate = x509::issue(&self.issuer(), &key, &subject, &Purpose::Server(names), validity)?;
         Ok(Leaf { key, certificate })

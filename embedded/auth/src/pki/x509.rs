@@ -1,4 +1,5 @@
-//! X.509 as far as a cluster's own authority needs it: writes P-256 certificates, reads a client's subject.
+//! X.509 as far as a cluster's own authority and the issuers in it need it: writes P-256 certificates, reads whom one is
+//! about, how long it holds and which key it names.
 //!
 //! Written here because a client certificate names each group in an organization of its own, and the usual
 //! builder crates keep one organization per subject. Every certificate has the key identifiers without which strict
@@ -20,20 +21,22 @@ use super::key::{P256, random};
 const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
+const UNIT: &[u64] = &[2, 5, 4, 11];
 const SUBJECT_KEY_ID: &[u64] = &[2, 5, 29, 14];
 const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
 const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
 const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
 const AUTHORITY_KEY_ID: &[u64] = &[2, 5, 29, 35];
 const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
-const SERVER_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 1];
-const CLIENT_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 2];
+pub(crate) const SERVER_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 1];
+pub(crate) const CLIENT_AUTH: &[u64] = &[1, 3, 6, 1, 5, 5, 7, 3, 2];
 
 /// A distinguished name: who a certificate speaks of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) common_name: String,
     pub(crate) organizations: Vec<String>,
+    pub(crate) units: Vec<String>,
 }
 
 /// What a certificate is good for.
@@ -41,6 +44,28 @@ pub(crate) enum Purpose<'a> {
     Authority,
     Server(&'a [ServerName<'static>]),
     Client,
+    /// What somebody asked for, word by word.
+    Asked(&'a Good),
+}
+
+/// What a certificate is good for, in full.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Good {
+    /// Whether it may sign others.
+    pub(crate) authority: bool,
+    /// Bits of the key usage: digitalSignature is the highest.
+    pub(crate) usage: u8,
+    /// Purposes of TLS and the like.
+    pub(crate) extended: Vec<&'static [u64]>,
+    pub(crate) names: Vec<Alternative>,
+}
+
+/// A name that a certificate holds for beside its subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Alternative {
+    Dns(String),
+    Address(IpAddr),
+    Uri(String),
 }
 
 /// From when and until when a certificate holds.
@@ -52,8 +77,24 @@ pub(crate) struct Validity {
 
 /// Who signs.
 pub(crate) struct Issuer<'a> {
-    pub(crate) subject: &'a Subject,
-    pub(crate) key: &'a P256,
+    /// The name, encoded: those who look for the issuer compare it byte by byte.
+    name: Vec<u8>,
+    key: &'a P256,
+    key_id: Vec<u8>,
+}
+
+impl<'a> Issuer<'a> {
+    /// An authority of that name.
+    pub(crate) fn new(subject: &Subject, key: &'a P256) -> Self {
+        let name = yasna::construct_der(|writer| write_name(writer, subject));
+        Self { name, key, key_id: key.identifier() }
+    }
+
+    /// The authority that a certificate is about.
+    pub(crate) fn of(certificate: &Facts, key: &'a P256) -> Self {
+        let key_id = certificate.key_id.clone().unwrap_or_else(|| key.identifier());
+        Self { name: certificate.name.clone(), key, key_id }
+    }
 }
 
 /// Makes and signs a certificate for `key`.
@@ -72,7 +113,7 @@ pub(crate) fn issue(
             writer.next().write_tagged(Tag::context(0), |writer| writer.write_u8(2));
             writer.next().write_bigint_bytes(&serial, true);
             write_algorithm(writer.next());
-            write_name(writer.next(), issuer.subject);
+            writer.next().write_der(&issuer.name);
             writer.next().write_sequence(|writer| {
                 write_time(writer.next(), validity.from);
                 write_time(writer.next(), validity.until);
@@ -80,7 +121,7 @@ pub(crate) fn issue(
             write_name(writer.next(), subject);
             writer.next().write_der(&key.spki());
             writer.next().write_tagged(Tag::context(3), |writer| {
-                writer.write_sequence(|writer| write_extensions(writer, issuer.key, key, purpose));
+                writer.write_sequence(|writer| write_extensions(writer, &issuer.key_id, key, &good(purpose)));
             });
         });
     });
@@ -101,8 +142,11 @@ fn write_algorithm(writer: DERWriter<'_>) {
 
 fn write_name(writer: DERWriter<'_>, subject: &Subject) {
     let organizations = subject.organizations.iter().map(|group| (ORGANIZATION, group));
+    let units = subject.units.iter().map(|unit| (UNIT, unit));
+    // An empty name is left out: a certificate may be for its alternative names alone.
+    let common = Some((COMMON_NAME, &subject.common_name)).filter(|(_, name)| !name.is_empty());
     writer.write_sequence(|writer| {
-        for (attribute, value) in organizations.chain([(COMMON_NAME, &subject.common_name)]) {
+        for (attribute, value) in organizations.chain(units).chain(common) {
             writer.next().write_set(|writer| {
                 writer.next().write_sequence(|writer| {
                     writer.next().write_oid(&oid(attribute));
@@ -122,37 +166,50 @@ fn write_time(writer: DERWriter<'_>, time: Timestamp) {
     writer.write_tagged_implicit(tag, |writer| writer.write_bytes(text.as_bytes()));
 }
 
-fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &P256, key: &P256, purpose: &Purpose<'_>) {
-    let authority = matches!(purpose, Purpose::Authority);
+/// Bits from the left: digitalSignature is the first, keyCertSign and cRLSign are the sixth and seventh.
+pub(crate) const DIGITAL_SIGNATURE: u8 = 0b1000_0000;
+pub(crate) const KEY_ENCIPHERMENT: u8 = 0b0010_0000;
+pub(crate) const CERT_SIGN: u8 = 0b0000_0100;
+pub(crate) const CRL_SIGN: u8 = 0b0000_0010;
+
+fn good(purpose: &Purpose<'_>) -> Good {
+    match purpose {
+        Purpose::Authority => Good { authority: true, usage: CERT_SIGN | CRL_SIGN, ..Good::default() },
+        Purpose::Server(names) => {
+            let names = names.iter().map(Alternative::of).collect();
+            Good { usage: DIGITAL_SIGNATURE, extended: vec![SERVER_AUTH], names, ..Good::default() }
+        }
+        Purpose::Client => Good { usage: DIGITAL_SIGNATURE, extended: vec![CLIENT_AUTH], ..Good::default() },
+        Purpose::Asked(good) => (*good).clone(),
+    }
+}
+
+fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &[u8], key: &P256, good: &Good) {
     extension(writer, BASIC_CONSTRAINTS, true, |writer| {
         writer.write_sequence(|writer| {
-            if authority {
+            if good.authority {
                 writer.next().write_bool(true);
             }
         });
     });
-    // Bits from the left: digitalSignature is the first, keyCertSign and cRLSign are the sixth and seventh.
-    let (usage, bits) = if authority { ([0b0000_0110], 7) } else { ([0b1000_0000], 1) };
-    extension(writer, KEY_USAGE, true, |writer| writer.write_bitvec_bytes(&usage, bits));
-    let extended = match purpose {
-        Purpose::Authority => None,
-        Purpose::Server(_) => Some(SERVER_AUTH),
-        Purpose::Client => Some(CLIENT_AUTH),
-    };
-    if let Some(extended) = extended {
+    if good.usage != 0 {
+        let bits = 8 - good.usage.trailing_zeros() as usize;
+        extension(writer, KEY_USAGE, true, |writer| writer.write_bitvec_bytes(&[good.usage], bits));
+    }
+    if !good.extended.is_empty() {
         extension(writer, EXTENDED_KEY_USAGE, false, |writer| {
-            writer.write_sequence(|writer| writer.next().write_oid(&oid(extended)));
+            writer.write_sequence(|writer| good.extended.iter().for_each(|id| writer.next().write_oid(&oid(id))));
         });
     }
     extension(writer, SUBJECT_KEY_ID, false, |writer| writer.write_bytes(&key.identifier()));
     extension(writer, AUTHORITY_KEY_ID, false, |writer| {
         writer.write_sequence(|writer| {
-            writer.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_bytes(&issuer.identifier()));
+            writer.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_bytes(issuer));
         });
     });
-    if let Purpose::Server(names) = purpose {
+    if !good.names.is_empty() {
         extension(writer, SUBJECT_ALT_NAME, false, |writer| {
-            writer.write_sequence(|writer| names.iter().for_each(|name| write_alternative(writer.next(), name)));
+            writer.write_sequence(|writer| good.names.iter().for_each(|name| name.write(writer.next())));
         });
     }
 }
@@ -167,15 +224,26 @@ fn extension(writer: &mut DERWriterSeq<'_>, id: &[u64], critical: bool, value: i
     });
 }
 
-fn write_alternative(writer: DERWriter<'_>, name: &ServerName<'_>) {
-    if let ServerName::IpAddress(address) = name {
-        let octets = match IpAddr::from(*address) {
-            IpAddr::V4(v4) => v4.octets().to_vec(),
-            IpAddr::V6(v6) => v6.octets().to_vec(),
-        };
-        writer.write_tagged_implicit(Tag::context(7), |writer| writer.write_bytes(&octets));
-    } else {
-        writer.write_tagged_implicit(Tag::context(2), |writer| writer.write_ia5_string(&name.to_str()));
+impl Alternative {
+    fn of(name: &ServerName<'_>) -> Self {
+        match name {
+            ServerName::IpAddress(address) => Self::Address(IpAddr::from(*address)),
+            name => Self::Dns(name.to_str().into_owned()),
+        }
+    }
+
+    fn write(&self, writer: DERWriter<'_>) {
+        match self {
+            Self::Dns(name) => writer.write_tagged_implicit(Tag::context(2), |writer| writer.write_ia5_string(name)),
+            Self::Uri(uri) => writer.write_tagged_implicit(Tag::context(6), |writer| writer.write_ia5_string(uri)),
+            Self::Address(address) => {
+                let octets = match address {
+                    IpAddr::V4(v4) => v4.octets().to_vec(),
+                    IpAddr::V6(v6) => v6.octets().to_vec(),
+                };
+                writer.write_tagged_implicit(Tag::context(7), |writer| writer.write_bytes(&octets));
+            }
+        }
     }
 }
 
@@ -183,8 +251,28 @@ fn oid(components: &[u64]) -> ObjectIdentifier {
     ObjectIdentifier::from_slice(components)
 }
 
+/// What a certificate says.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) subject: Subject,
+    pub(crate) validity: Validity,
+    /// The subject, encoded.
+    pub(crate) name: Vec<u8>,
+    /// The issuer, encoded: the same as the name if the certificate is its own authority.
+    pub(crate) issuer: Vec<u8>,
+    /// The public key, encoded.
+    pub(crate) key: Vec<u8>,
+    key_id: Option<Vec<u8>>,
+    pub(crate) authority: bool,
+}
+
 /// Reads whom a certificate speaks of and how long. Says nothing about whether to believe it.
 pub(crate) fn read(der: &[u8]) -> Result<(Subject, Validity), PkiError> {
+    facts(der).map(|facts| (facts.subject, facts.validity))
+}
+
+/// Reads what a certificate says. Says nothing about whether to believe it.
+pub(crate) fn facts(der: &[u8]) -> Result<Facts, PkiError> {
     yasna::parse_der(der, |reader| {
         reader.read_sequence(|reader| {
             let facts = reader.next().read_sequence(read_body)?;
@@ -196,18 +284,50 @@ pub(crate) fn read(der: &[u8]) -> Result<(Subject, Validity), PkiError> {
     .map_err(|_| PkiError::Certificate)
 }
 
-fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<(Subject, Validity)> {
-    // Version, serial number, algorithm and issuer.
-    for _ in 0..4 {
+fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Facts> {
+    // Version, serial number and algorithm.
+    for _ in 0..3 {
         skip(reader.next())?;
     }
+    let issuer = reader.next().read_der()?;
     let validity = reader
         .next()
         .read_sequence(|reader| Ok(Validity { from: read_time(reader.next())?, until: read_time(reader.next())? }))?;
-    let subject = read_name(reader.next())?;
-    skip(reader.next())?;
-    while reader.read_optional(skip)?.is_some() {}
-    Ok((subject, validity))
+    let name = reader.next().read_der()?;
+    let subject = yasna::parse_der(&name, read_name)?;
+    let key = reader.next().read_der()?;
+    let mut facts = Facts { subject, validity, name, issuer, key, key_id: None, authority: false };
+    while let Some(rest) = reader.read_optional(|reader| reader.read_tagged_der())? {
+        if rest.tag() == Tag::context(3) {
+            yasna::parse_der(rest.value(), |reader| {
+                reader.read_sequence_of(|reader| read_extension(reader, &mut facts))
+            })?;
+        }
+    }
+    Ok(facts)
+}
+
+fn read_extension(reader: BERReader<'_, '_>, facts: &mut Facts) -> ASN1Result<()> {
+    let (id, value) = reader.read_sequence(|reader| {
+        let id = reader.next().read_oid()?;
+        reader.read_optional(|reader| reader.read_bool())?;
+        Ok((id, reader.next().read_bytes()?))
+    })?;
+    match id.components().as_slice() {
+        SUBJECT_KEY_ID => facts.key_id = Some(yasna::parse_der(&value, |reader| reader.read_bytes())?),
+        BASIC_CONSTRAINTS => {
+            facts.authority = yasna::parse_der(&value, |reader| {
+                reader.read_sequence(|reader| {
+                    let authority = reader.read_optional(|reader| reader.read_bool())?;
+                    // How many authorities may follow.
+                    reader.read_optional(skip)?;
+                    Ok(authority == Some(true))
+                })
+            })?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn skip(reader: BERReader<'_, '_>) -> ASN1Result<()> {
@@ -223,6 +343,7 @@ fn read_name(reader: BERReader<'_, '_>) -> ASN1Result<Subject> {
             match attribute.components().as_slice() {
                 COMMON_NAME => subject.common_name = text(&value)?,
                 ORGANIZATION => subject.organizations.push(text(&value)?),
+                UNIT => subject.units.push(text(&value)?),
                 _ => {}
             }
             Ok(())
@@ -262,14 +383,17 @@ mod tests {
 
     fn certificate(subject: &Subject, validity: Validity) -> CertificateDer<'static> {
         let key = P256::generate().unwrap();
-        let issuer = Issuer { subject: &Subject { common_name: "root".into(), ..Subject::default() }, key: &key };
+        let issuer = Issuer::new(&Subject { common_name: "root".into(), ..Subject::default() }, &key);
         issue(&issuer, &key, subject, &Purpose::Client, validity).unwrap()
     }
 
     #[test]
     fn each_group_is_an_organization_of_its_own() {
-        let jane =
-            Subject { common_name: "jané".into(), organizations: vec!["dev".into(), "ops".into(), "system:x".into()] };
+        let jane = Subject {
+            common_name: "jané".into(),
+            organizations: vec!["dev".into(), "ops".into(), "system:x".into()],
+            ..Subject::default()
+        };
         let times = validity("2026-01-02T03:04:05Z", "2051-01-02T03:04:05Z");
         let (subject, read_times) = read(&certificate(&jane, times)).unwrap();
         assert_eq!((subject, read_times), (jane, times));

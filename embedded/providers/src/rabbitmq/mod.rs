@@ -3,8 +3,8 @@
 //!
 //! | object | becomes |
 //! |---|---|
-//! | RabbitmqCluster | the objects of [`plan`], by the names that the genuine operator gives them |
-//! | Vhost, User, Permission | the [`calls`] to the management interface of the [`broker`] that they name |
+//! | RabbitmqCluster | the objects of `plan.rs`, by the names that the genuine operator gives them |
+//! | Vhost, User, Permission | the calls of `calls.rs` to the management interface of the broker that they name |
 //!
 //! Beside what the genuine operators do, quorum queues are the default, and members find each other by a list of their
 //! lasting names rather than by asking the API. Not provided: `tls.disableNonTLSListeners`, `override`, Vault, and
@@ -25,7 +25,6 @@ use c5c3_api::ext::rabbitmq::{IMPORT_LABEL, Permission, RabbitmqCluster, Rabbitm
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::controller::Controller;
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +68,7 @@ async fn users(client: Client, stop: CancellationToken) {
             let given = user.spec.import_credentials_secret.as_ref().map(|given| &given.name);
             user.namespace() == secret.namespace() && given == secret.metadata.name.as_ref()
         };
-        concerned(&known, imports)
+        queue::concerned(&known, imports)
     });
     queue::run(controller, client, stop, topology::reconcile::<User>).await;
 }
@@ -82,7 +81,7 @@ async fn permissions(client: Client, stop: CancellationToken) {
             let named = permission.spec.user_reference.as_ref().map(|named| &named.name);
             permission.namespace() == user.namespace() && named == user.metadata.name.as_ref()
         };
-        concerned(&known, names)
+        queue::concerned(&known, names)
     });
     queue::run(controller, client, stop, topology::reconcile::<Permission>).await;
 }
@@ -92,12 +91,8 @@ fn in_brokers<T: Topology>(client: &Client) -> Controller<T> {
     let controller = queue::controller::<T>(client);
     let known = controller.store();
     controller.watches(Api::<RabbitmqCluster>::all(client.clone()), watcher::Config::default(), move |cluster| {
-        concerned(&known, |object| refers(object.broker(), object.namespace().as_deref(), &cluster))
+        queue::concerned(&known, |object| refers(object.broker(), object.namespace().as_deref(), &cluster))
     })
-}
-
-fn concerned<K: queue::Kind>(known: &Store<K>, concerned: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>> {
-    known.state().iter().filter(|object| concerned(object)).map(|object| ObjectRef::from_obj(&**object)).collect()
 }
 
 fn refers(reference: &RabbitmqClusterRef, namespace: Option<&str>, cluster: &RabbitmqCluster) -> bool {

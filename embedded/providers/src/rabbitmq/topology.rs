@@ -90,9 +90,15 @@ async fn bring<T: Topology>(object: &T, facts: &T::Facts, client: &Client) -> Re
 }
 
 async fn take_away<T: Topology>(object: &T, client: &Client) -> Result<(), Error> {
-    match Broker::of(client, &object.namespace().unwrap_or_default(), object.broker()).await? {
-        Broker::There(server) => Ok(calls::make(&server, &object.unmake(client).await?).await?),
-        Broker::Gone => Ok(()),
+    match Broker::of(client, &object.namespace().unwrap_or_default(), object.broker()).await {
+        Ok(Broker::There(server)) => Ok(calls::make(&server, &object.unmake(client).await?).await?),
+        Ok(Broker::Gone) => Ok(()),
+        // Who went first, as in a namespace that is deleted, tells nobody any more how to reach the broker.
+        Err(Error::Missing(why)) => {
+            tracing::warn!(object = %objects::reference(object), why, "is let go, and left in the broker if that is there");
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
 

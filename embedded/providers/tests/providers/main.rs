@@ -1,5 +1,6 @@
 //! Providers on a whole API server with workload controllers, whose pods run on paper only.
 
+mod cert_manager;
 mod management;
 mod rabbitmq;
 mod stage;
