@@ -12,6 +12,7 @@
 
 pub mod cert_manager;
 pub mod definitions;
+pub mod external_secrets;
 mod failure;
 mod generated;
 mod http;
@@ -20,6 +21,7 @@ mod objects;
 mod pods;
 mod queue;
 pub mod rabbitmq;
+pub mod store;
 pub mod valkey;
 
 use std::time::Duration;
@@ -48,6 +50,11 @@ const PROVIDERS: &[Provider] = &[
         name: "cert-manager",
         definitions: cert_manager::definitions,
         run: |client, stop| Box::pin(cert_manager::run(client, stop)),
+    },
+    Provider {
+        name: "external-secrets",
+        definitions: external_secrets::definitions,
+        run: |client, stop| Box::pin(external_secrets::run(client, stop)),
     },
     Provider {
         name: "mariadb-operator",

@@ -101,7 +101,7 @@ impl Signer {
     /// A certificate of this key, signed by itself.
     pub fn sign_own(&self, asked: &Asked) -> Result<String, PkiError> {
         let issuer = Issuer::new(&asked.subject(), &self.key);
-        self.issue(&issuer, &self.key, asked)
+        issue(&issuer, &self.key, asked)
     }
 
     /// A certificate of another key, signed by this one as the authority of `certificate` (PEM).
@@ -113,15 +113,15 @@ impl Signer {
         if !authority.belongs_to(self) {
             return Err(PkiError::NoAuthority("the certificate is not that of the private key beside it"));
         }
-        self.issue(&Issuer::of(&authority.facts, &self.key), &other.key, asked)
+        issue(&Issuer::of(&authority.facts, &self.key), &other.key, asked)
     }
+}
 
-    fn issue(&self, issuer: &Issuer<'_>, key: &P256, asked: &Asked) -> Result<String, PkiError> {
-        let validity = Validity { from: asked.from, until: asked.until };
-        let purpose = asked.good();
-        let certificate = x509::issue(issuer, key, &asked.subject(), &Purpose::Asked(&purpose), validity)?;
-        Ok(certificate_pem(&certificate))
-    }
+fn issue(issuer: &Issuer<'_>, key: &P256, asked: &Asked) -> Result<String, PkiError> {
+    let validity = Validity { from: asked.from, until: asked.until };
+    let purpose = asked.good();
+    let certificate = x509::issue(issuer, key, &asked.subject(), &Purpose::Asked(&purpose), validity)?;
+    Ok(certificate_pem(&certificate))
 }
 
 /// A certificate that is there already.
@@ -192,7 +192,7 @@ mod tests {
         let end = CertificateDer::from_pem_slice(leaf_pem.as_bytes()).unwrap();
         let anchors = [webpki::anchor_from_trusted_cert(&anchor).unwrap()];
         let end = webpki::EndEntityCert::try_from(&end).unwrap();
-        let now = std::time::Duration::from_secs(1_770_000_000);
+        let now = std::time::Duration::from_hours(24 * 365 * 56 + 24 * 60);
         let now = rustls::pki_types::UnixTime::since_unix_epoch(now);
         let usage = webpki::KeyUsage::server_auth();
         end.verify_for_usage(webpki::ALL_VERIFICATION_ALGS, &anchors, &[], now, usage, None, None).unwrap();

@@ -297,7 +297,7 @@ fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Facts> {
     let subject = yasna::parse_der(&name, read_name)?;
     let key = reader.next().read_der()?;
     let mut facts = Facts { subject, validity, name, issuer, key, key_id: None, authority: false };
-    while let Some(rest) = reader.read_optional(|reader| reader.read_tagged_der())? {
+    while let Some(rest) = reader.read_optional(any)? {
         if rest.tag() == Tag::context(3) {
             yasna::parse_der(rest.value(), |reader| {
                 reader.read_sequence_of(|reader| read_extension(reader, &mut facts))
@@ -310,15 +310,15 @@ fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Facts> {
 fn read_extension(reader: BERReader<'_, '_>, facts: &mut Facts) -> ASN1Result<()> {
     let (id, value) = reader.read_sequence(|reader| {
         let id = reader.next().read_oid()?;
-        reader.read_optional(|reader| reader.read_bool())?;
+        reader.read_optional(truth)?;
         Ok((id, reader.next().read_bytes()?))
     })?;
     match id.components().as_slice() {
-        SUBJECT_KEY_ID => facts.key_id = Some(yasna::parse_der(&value, |reader| reader.read_bytes())?),
+        SUBJECT_KEY_ID => facts.key_id = Some(yasna::parse_der(&value, bytes)?),
         BASIC_CONSTRAINTS => {
             facts.authority = yasna::parse_der(&value, |reader| {
                 reader.read_sequence(|reader| {
-                    let authority = reader.read_optional(|reader| reader.read_bool())?;
+                    let authority = reader.read_optional(truth)?;
                     // How many authorities may follow.
                     reader.read_optional(skip)?;
                     Ok(authority == Some(true))
@@ -332,6 +332,18 @@ fn read_extension(reader: BERReader<'_, '_>, facts: &mut Facts) -> ASN1Result<()
 
 fn skip(reader: BERReader<'_, '_>) -> ASN1Result<()> {
     reader.read_der().map(drop)
+}
+
+fn any(reader: BERReader<'_, '_>) -> ASN1Result<TaggedDerValue> {
+    reader.read_tagged_der()
+}
+
+fn truth(reader: BERReader<'_, '_>) -> ASN1Result<bool> {
+    reader.read_bool()
+}
+
+fn bytes(reader: BERReader<'_, '_>) -> ASN1Result<Vec<u8>> {
+    reader.read_bytes()
 }
 
 fn read_name(reader: BERReader<'_, '_>) -> ASN1Result<Subject> {

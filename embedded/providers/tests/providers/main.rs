@@ -1,6 +1,8 @@
 //! Providers on a whole API server with workload controllers, whose pods run on paper only.
 
 mod cert_manager;
+mod external_secrets;
+mod hvac;
 mod management;
 mod rabbitmq;
 mod stage;

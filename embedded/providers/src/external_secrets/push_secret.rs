@@ -1,0 +1,190 @@
+//! Looks after PushSecrets: Secrets that are written to stores.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use c5c3_api::ext::external_secrets::{Match, PushDeletionPolicy, PushSecret, PushSecretStatus, UpdatePolicy};
+use c5c3_kit::condition::{Said, find};
+use c5c3_kit::hash;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::runtime::controller::Action;
+use kube::{Client, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use super::remote::Remote;
+use super::{MANAGER, refresh, stores};
+use crate::failure::Error;
+use crate::objects;
+use crate::queue::RESYNC;
+
+/// Held while something must be deleted from a store when the object goes.
+const FINALIZER: &str = "pushsecret.externalsecrets.io/finalizer";
+
+/// How often a Secret is looked at for changes that no watch of ours tells.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Brings the stores to what a Secret says, and says how that went.
+pub(super) async fn reconcile(push: PushSecret, client: Client) -> Result<Action, Error> {
+    let held = push.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    let deletes = push.spec.deletion_policy == Some(PushDeletionPolicy::Delete);
+    if push.metadata.deletion_timestamp.is_some() {
+        if held {
+            take_back(&client, &push).await?;
+            objects::hold(&client, &push, FINALIZER, false).await?;
+        }
+        return Ok(Action::await_change());
+    }
+    if deletes != held {
+        // The change comes back through the watch and starts the next reconcile.
+        objects::hold(&client, &push, FINALIZER, deletes).await?;
+        return Ok(Action::await_change());
+    }
+    let now = Timestamp::now();
+    let before = push.status.clone().unwrap_or_default();
+    let interval = refresh::interval(push.spec.refresh_interval.as_deref());
+    let synced = match &interval {
+        Err(why) => Err(Error::Missing(why.clone())),
+        Ok(interval) => synchronise(&client, &push, &before, *interval, now).await,
+    };
+    let said = match &synced {
+        Ok(_) => Said::yes("Ready", "Synced", "PushSecret synced successfully"),
+        Err(error) => Said::no("Ready", "Errored", error.to_string()),
+    };
+    let ready = said.after(find(&before.conditions, "Ready"), None, now);
+    let mut status = PushSecretStatus { conditions: vec![ready], ..before };
+    if let Ok(Some(version)) = &synced {
+        status.refresh_time = Some(Time(now));
+        status.synced_resource_version = Some(version.clone());
+    }
+    objects::report(&client, &push, MANAGER, push.status.as_ref(), &status).await?;
+    synced?;
+    Ok(Action::requeue(interval.ok().flatten().unwrap_or(RESYNC).min(LOOK)))
+}
+
+/// Writes to the stores if it is time to, or if the Secret has changed; none if it was not.
+async fn synchronise(
+    client: &Client,
+    push: &PushSecret,
+    before: &PushSecretStatus,
+    interval: Option<Duration>,
+    now: Timestamp,
+) -> Result<Option<String>, Error> {
+    let namespace = push.namespace().unwrap_or_default();
+    let Some(source) = &push.spec.selector.secret else {
+        return Err(Error::Missing("spec.selector: only a Secret by its name is provided".into()));
+    };
+    let secret = objects::secret(client, &namespace, &source.name).await?;
+    let secret = secret.ok_or_else(|| Error::Missing(format!("the Secret {} is not there", source.name)))?;
+    // As the genuine operator has it, with the content in the hash: a change of the Secret is pushed at once.
+    let version = format!("{}{}", refresh::version(&push.metadata), hash::of_json(&json!(secret)));
+    let (synced, at) = (before.synced_resource_version.as_deref(), before.refresh_time.as_ref().map(|time| time.0));
+    if refresh::rest(synced, &version, at, interval, now).is_some() {
+        return Ok(None);
+    }
+    for store in &push.spec.secret_store_refs {
+        let remote = stores::open(client, &namespace, store).await?;
+        for data in &push.spec.data {
+            write(&remote, &data.r#match, &secret, push.spec.update_policy).await?;
+        }
+    }
+    Ok(Some(version))
+}
+
+async fn write(
+    remote: &Remote,
+    asked: &Match,
+    secret: &BTreeMap<String, String>,
+    policy: Option<UpdatePolicy>,
+) -> Result<(), Error> {
+    let key = asked.remote_ref.remote_key.as_str();
+    let had = remote.read(key, None).await?;
+    let next = merged(asked, secret, had.as_ref()).map_err(Error::Missing)?;
+    let exists = had
+        .as_ref()
+        .is_some_and(|had| asked.remote_ref.property.as_ref().is_none_or(|property| had.contains_key(property)));
+    if had.as_ref() == Some(&next) || (exists && policy == Some(UpdatePolicy::IfNotExists)) {
+        return Ok(());
+    }
+    remote.write(key, &next).await
+}
+
+/// What a secret in the store is to hold: all of the Secret, one key of it, or what it held with one property changed.
+fn merged(
+    asked: &Match,
+    secret: &BTreeMap<String, String>,
+    had: Option<&Map<String, Value>>,
+) -> Result<Map<String, Value>, String> {
+    let text = match &asked.secret_key {
+        None => None,
+        Some(key) => Some(secret.get(key).ok_or_else(|| format!("the Secret has no key {key}"))?),
+    };
+    match (text, &asked.remote_ref.property) {
+        (None, None) => Ok(secret.iter().map(|(key, value)| (key.clone(), json!(value))).collect()),
+        (Some(text), None) => {
+            let object = serde_json::from_str::<Value>(text).ok().and_then(|value| value.as_object().cloned());
+            object.ok_or_else(|| "without a property, the value must be a JSON object".to_owned())
+        }
+        (text, Some(property)) => {
+            let value = text.cloned().unwrap_or_else(|| json!(secret).to_string());
+            let mut data = had.cloned().unwrap_or_default();
+            data.insert(property.clone(), json!(value));
+            Ok(data)
+        }
+    }
+}
+
+/// Deletes from the stores what was written there.
+async fn take_back(client: &Client, push: &PushSecret) -> Result<(), Error> {
+    let namespace = push.namespace().unwrap_or_default();
+    for store in &push.spec.secret_store_refs {
+        let remote = match stores::open(client, &namespace, store).await {
+            Ok(remote) => remote,
+            // What went first, as in a namespace that is deleted, tells nobody any more how to reach the store.
+            Err(Error::Missing(why)) => {
+                tracing::warn!(store = store.name, why, "what was pushed is left in the store");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for data in &push.spec.data {
+            let at = &data.r#match.remote_ref;
+            let mut left = match (&at.property, remote.read(at.remote_key.as_str(), None).await?) {
+                (Some(property), Some(mut had)) => {
+                    had.remove(property);
+                    had
+                }
+                _ => Map::new(),
+            };
+            if left.is_empty() {
+                remote.delete(at.remote_key.as_str()).await?;
+            } else {
+                remote.write(at.remote_key.as_str(), &std::mem::take(&mut left)).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use c5c3_api::ext::external_secrets::{PushData, RemoteKey};
+
+    #[test]
+    fn a_secret_is_written_whole_by_key_or_into_a_property() {
+        let secret = [("word", "owl"), ("json", r#"{"a": 1}"#)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let (secret, key) = (secret.into(), RemoteKey::new("kv", "riddle"));
+        let with = |asked: &Match, had: Value| merged(asked, &secret, had.as_object()).map(Value::Object);
+        let whole = PushData::whole(key.clone()).r#match;
+        assert_eq!(with(&whole, Value::Null), Ok(json!({"word": "owl", "json": r#"{"a": 1}"#})));
+        let property = PushData::property(key, "word").r#match;
+        assert_eq!(with(&property, json!({"other": "x"})), Ok(json!({"other": "x", "word": "owl"})));
+        let mut object = Match { secret_key: Some("json".into()), ..whole };
+        assert_eq!(with(&object, Value::Null), Ok(json!({"a": 1})));
+        object.secret_key = Some("word".into());
+        assert!(with(&object, Value::Null).is_err());
+        object.secret_key = Some("nobody".into());
+        assert!(with(&object, Value::Null).unwrap_err().contains("nobody"));
+    }
+}
