@@ -99,7 +99,8 @@ pub fn prepare_update(resource: &Resource, object: &mut Value, old: &Value) {
 }
 
 /// Takes back what an update of the status may not touch: everything but the status and, of the metadata, what a
-/// status update may change along with it (managed fields, and for built-in kinds labels and annotations).
+/// status update may change along with it (managed fields, and for built-in kinds labels and annotations; a Deployment's
+/// labels stay).
 pub fn prepare_status_update(resource: &Resource, object: &mut Value, old: &Value) {
     let status = object.get("status").cloned();
     let metadata = object.get("metadata").cloned();
@@ -108,9 +109,10 @@ pub fn prepare_status_update(resource: &Resource, object: &mut Value, old: &Valu
         Some(status) => put(object, "status", status),
         None => keep(object, &Value::Null, "status"),
     }
-    let may_change: &[&str] = match resource.custom() {
-        Some(_) => &["managedFields"],
-        None => &["managedFields", "labels", "annotations"],
+    let may_change: &[&str] = match (resource.custom(), resource.kind.as_str()) {
+        (Some(_), _) => &["managedFields"],
+        (None, "Deployment") => &["managedFields", "annotations"],
+        (None, _) => &["managedFields", "labels", "annotations"],
     };
     if let (Some(new), Some(kept)) = (metadata, child(object, "metadata")) {
         for field in may_change {
@@ -192,6 +194,9 @@ mod tests {
         let mut object = new.clone();
         prepare_status_update(deployments, &mut object, &old);
         assert_eq!((&object["spec"]["n"], &object["status"]["s"]), (&json!(1), &json!(2)));
+        assert_eq!(object["metadata"]["labels"]["x"], "1", "a deployment's labels are not its status's");
+        let mut object = new.clone();
+        prepare_status_update(find("apps", "v1", "replicasets").unwrap(), &mut object, &old);
         assert_eq!(object["metadata"]["labels"]["x"], "2");
         let maps = find("", "v1", "configmaps").unwrap();
         let mut object = new.clone();
