@@ -16,9 +16,14 @@ use crate::hash;
 use crate::owners::{self, controlled_by};
 use crate::watched::Namespaced;
 
-/// What is remembered of a template: the patch that brings it back, as `kubectl rollout undo` sends it.
+/// What is remembered of a template: the patch that brings it back, as `kubectl rollout undo` sends it. Clients compare
+/// it byte for byte with the template as Go writes it, which names a creation time that templates never have.
 pub(crate) fn patch(template: &PodTemplateSpec) -> Result<Value, serde_json::Error> {
     let mut template = serde_json::to_value(template)?;
+    let metadata = &mut template["metadata"];
+    if metadata["creationTimestamp"].is_null() {
+        metadata["creationTimestamp"] = Value::Null;
+    }
     template["$patch"] = "replace".into();
     Ok(json!({"spec": {"template": template}}))
 }
@@ -221,7 +226,8 @@ mod tests {
             serde_json::from_value(json!({"metadata": {"labels": {"app": "pear"}}, "spec": {"containers": []}}))
                 .unwrap();
         let patch = patch(&wanted).unwrap();
-        assert_eq!(patch["spec"]["template"]["$patch"], "replace");
+        let text = r#"{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"pear"}},"spec":{"containers":[]}}}}"#;
+        assert_eq!(patch.to_string(), text);
         let revision = ControllerRevision { data: Some(RawExtension(patch)), ..ControllerRevision::default() };
         assert_eq!(template(&revision).unwrap(), wanted);
     }

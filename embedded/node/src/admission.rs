@@ -21,10 +21,42 @@ const SAFE_SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
+/// A port of the node that a pod wants for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HostPort {
+    /// Nothing for all addresses.
+    address: Option<String>,
+    protocol: String,
+    port: i32,
+}
+
+impl HostPort {
+    fn clashes(&self, other: &Self) -> bool {
+        let same_address = self.address.is_none() || other.address.is_none() || self.address == other.address;
+        same_address && (self.port, &self.protocol) == (other.port, &other.protocol)
+    }
+}
+
+/// The ports of the node that a pod wants.
+pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
+    let ports = pod.main_containers().iter().flat_map(|container| container.ports.iter().flatten());
+    ports
+        .filter_map(|port| {
+            let everywhere = |address: &String| address.is_empty() || address == "0.0.0.0";
+            Some(HostPort {
+                address: port.host_ip.clone().filter(|address| !everywhere(address)),
+                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+                port: port.host_port.filter(|port| *port > 0)?,
+            })
+        })
+        .collect()
+}
+
 /// What the node has and what others use of it.
 pub(crate) struct Room {
     pub(crate) capacity: Amounts,
     pub(crate) used: Amounts,
+    pub(crate) ports: Vec<HostPort>,
     pub(crate) pods: usize,
     pub(crate) max_pods: usize,
 }
@@ -34,6 +66,11 @@ pub(crate) fn refusal(pod: &Pod, room: &Room) -> Option<Verdict> {
     if let Some(sysctl) = forbidden_sysctl(pod) {
         let message = format!("Pod was rejected: forbidden sysctl: \"{sysctl}\" not allowlisted");
         return Some(Verdict { reason: "SysctlForbidden".to_owned(), message });
+    }
+    if host_ports(pod).iter().any(|port| room.ports.iter().any(|taken| taken.clashes(port))) {
+        let message = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested \
+                       pod ports";
+        return Some(Verdict { reason: "NodePorts".to_owned(), message: message.to_owned() });
     }
     let short = |name: &str, asked: usize, used: usize, capacity: usize| Verdict {
         reason: format!("OutOf{name}"),
@@ -72,7 +109,7 @@ mod tests {
     fn refused(spec: Value) -> Option<String> {
         let used = Amounts { cpu: Some(500), memory: None };
         let capacity = Amounts { cpu: Some(2000), memory: Some(1 << 30) };
-        let verdict = refusal(&pod(spec), &Room { capacity, used, pods: 1, max_pods: 2 })?;
+        let verdict = refusal(&pod(spec), &Room { capacity, used, ports: Vec::new(), pods: 1, max_pods: 2 })?;
         Some(format!("{}: {}", verdict.reason, verdict.message))
     }
 
@@ -87,8 +124,25 @@ mod tests {
                       capacity: 2000";
         assert_eq!(refused(asking(json!({"cpu": "1501m"}))).as_deref(), Some(wanted));
         assert!(refused(asking(json!({"memory": "2Gi"}))).unwrap().starts_with("OutOfmemory: "));
-        let room = Room { capacity: Amounts::default(), used: Amounts::default(), pods: 2, max_pods: 2 };
+        let room = Room { pods: 2, ..empty() };
         assert_eq!(refusal(&pod(json!({})), &room).unwrap().reason, "OutOfpods");
+    }
+
+    fn empty() -> Room {
+        Room { capacity: Amounts::default(), used: Amounts::default(), ports: Vec::new(), pods: 0, max_pods: 2 }
+    }
+
+    #[test]
+    fn a_port_of_the_node_that_another_pod_has_is_refused() {
+        let with = |port: Value| pod(json!({"containers": [{"name": "app", "ports": [port]}]}));
+        let room = Room { ports: host_ports(&with(json!({"containerPort": 80, "hostPort": 8080}))), ..empty() };
+        let reason = |port: Value| refusal(&with(port), &room).map(|verdict| verdict.reason);
+        let clash = Some("NodePorts".to_owned());
+        assert_eq!(reason(json!({"containerPort": 81, "hostPort": 8080})), clash);
+        assert_eq!(reason(json!({"containerPort": 81, "hostPort": 8080, "hostIP": "127.0.0.1"})), clash);
+        assert_eq!(reason(json!({"containerPort": 81, "hostPort": 8080, "protocol": "UDP"})), None);
+        assert_eq!(reason(json!({"containerPort": 80, "hostPort": 8081})), None);
+        assert_eq!(reason(json!({"containerPort": 80})), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::Client;
 use kube::runtime::reflector::Store;
 
-use crate::admission::{self, Room};
+use crate::admission::{self, HostPort, Room};
 use crate::config::NodeConfig;
 use crate::cri_config::resources::{Amounts, requests};
 use crate::directory::Directory;
@@ -31,8 +31,14 @@ pub(crate) struct Node {
     pub(crate) services: Store<Service>,
     pub(crate) voice: Voice,
     pub(crate) directory: Directory,
-    /// What the pods that run here ask for, by uid.
-    admitted: Mutex<HashMap<String, Amounts>>,
+    /// What the pods that run here have, by uid.
+    admitted: Mutex<HashMap<String, Taken>>,
+}
+
+/// What a pod has of a node.
+struct Taken {
+    amounts: Amounts,
+    ports: Vec<HostPort>,
 }
 
 impl Node {
@@ -73,18 +79,20 @@ impl Node {
     /// Makes room for a pod, or says why there is none. A pod that has started before is not asked again.
     pub(crate) fn admit(&self, pod: &Pod) -> Option<Verdict> {
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = admitted.iter().filter(|(uid, _)| *uid != pod.uid()).map(|(_, amounts)| *amounts);
-        let used = others.fold(Amounts::default(), |sum, one| sum.combine(one, i64::saturating_add));
+        let others = || admitted.iter().filter(|(uid, _)| *uid != pod.uid()).map(|(_, taken)| taken);
+        let add = |sum: Amounts, one: &Taken| sum.combine(one.amounts, i64::saturating_add);
         let room = Room {
             capacity: Amounts { cpu: Some(self.facts.milli_cpu), memory: Some(self.facts.memory) },
-            used,
-            pods: admitted.keys().filter(|uid| *uid != pod.uid()).count(),
+            used: others().fold(Amounts::default(), add),
+            ports: others().flat_map(|taken| taken.ports.iter().cloned()).collect(),
+            pods: others().count(),
             max_pods: usize::try_from(self.config.max_pods).unwrap_or(usize::MAX),
         };
         let has_started = pod.status().is_some_and(|status| status.start_time.is_some());
         let refusal = admission::refusal(pod, &room).filter(|_| !has_started);
         if refusal.is_none() {
-            admitted.insert(pod.uid().to_owned(), requests(pod));
+            let taken = Taken { amounts: requests(pod), ports: admission::host_ports(pod) };
+            admitted.insert(pod.uid().to_owned(), taken);
         }
         refusal
     }
