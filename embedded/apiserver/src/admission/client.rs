@@ -48,7 +48,7 @@ impl Endpoint {
         Ok(Self { name: host.clone(), host, port: uri.port_u16().unwrap_or(443), path })
     }
 
-    /// A Service has no address here that answers; its DNS name may, and so may what it stands for outside.
+    /// A Service is reached at its address, or at what it stands for outside; its certificate is for its name.
     fn of_service(server: &Server, service: &Value) -> Result<Self, String> {
         let text = |field: &str| service[field].as_str().unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
@@ -59,9 +59,11 @@ impl Endpoint {
         let stored = stored.ok_or_else(|| format!("service {name:?} not found"))?;
         let dns = format!("{name}.{namespace}.svc");
         let host = match stored["spec"]["type"].as_str() {
-            Some("ExternalName") => stored["spec"]["externalName"].as_str().unwrap_or_default().to_owned(),
-            _ => dns.clone(),
+            Some("ExternalName") => &stored["spec"]["externalName"],
+            _ => &stored["spec"]["clusterIP"],
         };
+        let host = host.as_str().filter(|host| !matches!(*host, "" | "None"));
+        let host = host.ok_or_else(|| format!("service {name:?} has no address: it is headless"))?.to_owned();
         let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
         let path = format!("/{}", text("path").trim_start_matches('/'));
         Ok(Self { host, name: dns, port, path })

@@ -3,8 +3,7 @@
 //! [`mutate`] completes an object and asks the mutating ones, one after the other, before an object is validated; [`admit`] asks the validating
 //! ones, all at once, when it is known to be valid. Without configurations neither costs more than an empty list.
 //!
-//! Not done: match conditions have no `authorizer`; a webhook that is a Service is reached by its DNS name or its
-//! `externalName`, as there is no network of pods.
+//! Not done: match conditions have no `authorizer`.
 
 mod builtin;
 mod client;
