@@ -71,6 +71,8 @@ pub(crate) enum Command {
         after_help = "Try it:\n  c5c3 apiserver --in-memory --kubeconfig /tmp/kc &\n  kubectl --kubeconfig /tmp/kc get namespaces"
     )]
     Apiserver(ApiserverArgs),
+    /// Build container images, and look after those that were built
+    Image(crate::image::ImageArgs),
     /// Write the API reference as Markdown, one page per kind
     Reference(ReferenceArgs),
     /// Print the version and how many kinds it knows

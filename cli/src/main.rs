@@ -6,6 +6,7 @@ mod apiserver;
 mod args;
 mod cluster;
 mod crds;
+mod image;
 mod operator;
 mod reference;
 mod status;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
         Command::Apiserver(args) => apiserver::run(args),
+        Command::Image(args) => image::run(&args),
         Command::Version => version(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "c5c3", &mut std::io::stdout());

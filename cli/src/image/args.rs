@@ -1,0 +1,120 @@
+//! What `c5c3 image` takes.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(subcommand)]
+    pub(crate) command: ImageCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Build images that are not in the cache, from locked Debian and Python packages; needs root
+    #[command(after_help = "Examples:\n  c5c3 image build keystone mariadb\n  c5c3 image build --all\n  \
+        c5c3 image build --all --release 2026.1\n\n\
+        The same inputs give the same digests. What is interrupted goes on where it was.")]
+    Build(BuildArgs),
+    /// List all images, and how large those are that were built
+    List(WhereArgs),
+    /// Show how an image is run, its layers, packages and patches
+    Inspect(OneArgs),
+    /// Choose versions of packages anew, write the locks, and say what has changed
+    #[command(
+        after_help = "Examples:\n  c5c3 image lock keystone      # after a change of sources, extras or overrides\n  \
+        c5c3 image lock --all --upgrade\n  c5c3 image lock --all --debian  # what Debian's archive has now\n\n\
+        Needs a checkout of the definitions, which the locks are part of."
+    )]
+    Lock(LockArgs),
+    /// Put images into the containerd of the cluster on this machine
+    #[command(after_help = "Example:\n  c5c3 image import keystone    # builds it first if need be")]
+    Import(ImportArgs),
+    /// Remove from the cache what no definition asks for any more
+    Gc(WhereArgs),
+}
+
+/// Which definitions and which cache
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WhereArgs {
+    /// The release of OpenStack
+    #[arg(long, default_value = c5c3_images::DEFAULT_RELEASE)]
+    pub(crate) release: String,
+    /// The definitions of images; those of this checkout or else of this binary when absent
+    #[arg(long, value_name = "DIR", env = "C5C3_IMAGES")]
+    pub(crate) images: Option<PathBuf>,
+    /// Where packages, layers and images are kept
+    #[arg(long, value_name = "DIR", env = "C5C3_IMAGE_CACHE", default_value_os_t = c5c3_images::Cache::default_path())]
+    pub(crate) cache: PathBuf,
+    /// The program for the image c5c3; this one when absent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) binary: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// Which images
+    #[arg(required_unless_present = "all")]
+    pub(crate) names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Fail when Debian's archive no longer has a locked version, instead of taking the newer one
+    #[arg(long)]
+    pub(crate) locked: bool,
+    /// Add the tag VERSION-pN-BRANCH-COMMIT, which is never given again
+    #[arg(long, value_name = "BRANCH@COMMIT", value_parser = origin)]
+    pub(crate) origin: Option<c5c3_images::version::Origin>,
+    #[command(flatten)]
+    pub(crate) place: WhereArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneArgs {
+    /// Which image
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) place: WhereArgs,
+}
+
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches of a command, and go with each other in any way")]
+pub(crate) struct LockArgs {
+    /// Which images
+    #[arg(required_unless_present = "all")]
+    pub(crate) names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Take the newest versions before the cut-off, instead of keeping those that fit
+    #[arg(long)]
+    pub(crate) upgrade: bool,
+    /// Lock the Debian packages instead of the Python packages; needs root
+    #[arg(long)]
+    pub(crate) debian: bool,
+    /// Say what would change, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) place: WhereArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Which images
+    #[arg(required_unless_present = "all")]
+    pub(crate) names: Vec<String>,
+    /// All of them
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) data: crate::args::DataArgs,
+    #[command(flatten)]
+    pub(crate) place: WhereArgs,
+}
+
+fn origin(text: &str) -> Result<c5c3_images::version::Origin, String> {
+    let (branch, commit) = text.rsplit_once('@').ok_or("BRANCH@COMMIT is expected, such as main@a1b2c3d")?;
+    Ok(c5c3_images::version::Origin { branch: branch.into(), commit: commit.into() })
+}
