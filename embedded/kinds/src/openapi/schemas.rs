@@ -33,7 +33,7 @@ pub(super) fn schemas(dialect: Dialect, resources: &[&Resource]) -> Map<String, 
         let name = name_of(&resource.group, &resource.version, &resource.kind);
         match resource.custom() {
             None => found.add(definitions(), &name),
-            Some(custom) => found.insert(&name, &complete(resource, custom)),
+            Some(custom) => found.insert(&name, &complete(dialect, resource, custom)),
         }
         if !resource.list_kind.is_empty() {
             found.insert(&name_of_list(resource), &list(resource, &name));
@@ -91,12 +91,16 @@ fn references<'v>(schema: &'v Value, targets: &mut Vec<&'v str>) {
     }
 }
 
-/// A definition's schema with what every object has.
-fn complete(resource: &Resource, custom: &Custom) -> Value {
+/// A definition's schema with what every object has. One that lets any field through says nothing at all in version 2,
+/// whose readers would take the fields that it names for the only ones.
+fn complete(dialect: Dialect, resource: &Resource, custom: &Custom) -> Value {
     let mut schema = match &custom.schema {
         Value::Object(_) => custom.schema.clone(),
         _ => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
     };
+    if dialect == Dialect::V2 && schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return json!({"type": "object", "x-kubernetes-group-version-kind": [resource.gvk()]});
+    }
     let pod = &definitions()["io.k8s.api.core.v1.Pod"]["properties"];
     if let Some(fields) = schema.as_object_mut() {
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
