@@ -314,6 +314,7 @@ async fn start_parts(
     let options = c5c3_controllers::Options::new(folder.volumes());
     parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
     parts.spawn(c5c3_scheduler::run(client(server, "scheduler"), stop.clone()));
+    parts.spawn(c5c3_providers::run(client(server, "providers"), stop.clone()));
     let host = addresses.bridge().addr();
     let place = services::Place {
         table: services_table(folder),
