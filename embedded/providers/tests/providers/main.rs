@@ -4,6 +4,7 @@ mod cert_manager;
 mod external_secrets;
 mod hvac;
 mod management;
+mod mariadb;
 mod rabbitmq;
 mod stage;
 mod valkey;

@@ -1,0 +1,150 @@
+//! What the members of a Galera cluster say of themselves on their own port, and what that means for a person.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use super::config::STATE_PORT;
+
+/// How long a member may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The cluster of who has none.
+const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
+
+/// What a member says, as `scripts/entry.sh` writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) ordinal: i32,
+    /// `waiting`, `bootstrapping`, `joining`, `primary` or `lost`.
+    pub(super) phase: String,
+    /// The cluster that its data is of.
+    pub(super) uuid: String,
+    /// How far its data has come.
+    pub(super) seqno: i64,
+}
+
+impl Member {
+    /// Reads a line.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (ordinal, phase, uuid, seqno) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        Some(Self {
+            ordinal: ordinal.parse().ok()?,
+            phase: phase.to_owned(),
+            uuid: uuid.to_owned(),
+            seqno: seqno.parse().ok()?,
+        })
+    }
+
+    /// How the member is, in words.
+    pub(super) fn tell(&self) -> String {
+        match self.phase.as_str() {
+            "waiting" if self.uuid == NOWHERE => "waits for the others, without data".into(),
+            "waiting" => format!("waits for the others, with its data at {}:{}", self.uuid, self.seqno),
+            "bootstrapping" => "starts the cluster".into(),
+            "joining" => "joins the cluster, and copies what it lacks".into(),
+            "lost" => "has lost the majority of the cluster".into(),
+            _ => "is in the cluster, and not ready yet".into(),
+        }
+    }
+}
+
+/// Asks a member.
+pub(super) async fn ask(address: &str) -> Option<Member> {
+    let address = SocketAddr::new(address.parse().ok()?, STATE_PORT);
+    let answer = async {
+        let stream = TcpStream::connect(address).await.ok()?;
+        let mut line = String::new();
+        stream.take(256).read_to_string(&mut line).await.ok()?;
+        Member::parse(&line)
+    };
+    tokio::time::timeout(PATIENCE, answer).await.ok()?
+}
+
+/// What only a person can decide: which of several clusters is the right one.
+pub(super) fn conflict(members: &[Member]) -> Option<String> {
+    let mut with_data = members.iter().filter(|member| member.uuid != NOWHERE && member.phase == "waiting");
+    let first = with_data.next()?;
+    let other = with_data.find(|member| member.uuid != first.uuid)?;
+    Some(format!(
+        "members have data of different clusters ({} of {}, {} of {}), and nobody but you knows which is right: delete \
+         the claims of the wrong ones, then their pods",
+        first.ordinal, first.uuid, other.ordinal, other.uuid
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn members_of_different_clusters_are_a_matter_for_a_person() {
+        let member = |line: &str| Member::parse(line).unwrap();
+        let empty = member(&format!("0 waiting {NOWHERE} -1 0 0"));
+        let (one, other) = (member("1 waiting aaaa 7 0 1"), member("2 waiting bbbb 3 0 1"));
+        assert_eq!(conflict(&[empty.clone(), one.clone()]), None);
+        assert!(conflict(&[empty, one, other]).unwrap().contains("1 of aaaa, 2 of bbbb"));
+        assert_eq!(Member::parse("garbage"), None);
+    }
+
+    /// What a member of a cluster of three decides, by the rule in its script, when the members say these things.
+    fn decides(lines: &[&str]) -> String {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mariadb/scripts/entry.sh");
+        let mut rule = Command::new("sh")
+            .args([script, "decide", "3"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        writeln!(rule.stdin.take().unwrap(), "{}", lines.join("\n").replace("none", NOWHERE)).unwrap();
+        String::from_utf8(rule.wait_with_output().unwrap().stdout).unwrap().trim_end().to_owned()
+    }
+
+    #[test]
+    fn a_new_cluster_is_started_by_its_first_member_once_all_are_there() {
+        let all = ["0 waiting none -1 0 0", "1 waiting none -1 0 0", "2 waiting none -1 0 0"];
+        assert_eq!(decides(&all), "bootstrap 0");
+        assert_eq!(decides(&all[..2]), "wait until all 3 members answer; 2 do");
+        // One that goes while the cluster shrinks does not stand for one that is missing.
+        assert_eq!(decides(&[all[0], all[1], "3 waiting none -1 0 0"]), "wait until all 3 members answer; 2 do");
+        assert_eq!(decides(&[]), "wait until all 3 members answer; 0 do");
+    }
+
+    #[test]
+    fn after_a_crash_of_all_the_one_that_has_come_farthest_starts_the_cluster() {
+        assert_eq!(decides(&["0 waiting a 9 0 1", "1 waiting a 10 0 1", "2 waiting a 10 0 1"]), "bootstrap 1");
+        // After a clean stop the last one to go says so.
+        assert_eq!(decides(&["0 waiting a 10 0 1", "1 waiting a 10 0 1", "2 waiting a 10 1 1"]), "bootstrap 2");
+        // A lost volume starts nothing, wherever it was.
+        assert_eq!(decides(&["0 waiting none -1 0 0", "1 waiting a 3 0 1", "2 waiting a 2 0 1"]), "bootstrap 1");
+        // One server that had no cluster becomes the first of three.
+        assert_eq!(
+            decides(&["0 waiting none -1 0 1", "1 waiting none -1 0 0", "2 waiting none -1 0 0"]),
+            "bootstrap 0"
+        );
+    }
+
+    #[test]
+    fn nothing_is_started_while_anything_runs() {
+        assert_eq!(decides(&["0 primary a 9 0 1", "2 waiting a 10 0 1"]), "join");
+        assert_eq!(decides(&["0 lost a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 10 0 1"]), "join");
+        let starts = ["0 bootstrapping a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 8 0 1"];
+        assert_eq!(decides(&starts), "wait for member 0, which starts");
+        let joins = ["0 waiting a 9 0 1", "1 joining a 9 0 1", "2 waiting a 8 0 1"];
+        assert_eq!(decides(&joins), "wait for member 1, which starts");
+    }
+
+    #[test]
+    fn what_cannot_be_decided_is_left_to_a_person() {
+        let split = decides(&["0 waiting a 9 0 1", "1 waiting b 90 0 1", "2 waiting a 8 0 1"]);
+        assert_eq!(split, "person members are of different clusters: 0:a 1:b");
+        let several = decides(&["0 waiting none -1 0 1", "1 waiting none -1 0 1", "2 waiting none -1 0 0"]);
+        assert_eq!(several, "person several members have data without a position: 0 1");
+    }
+}

@@ -1,0 +1,182 @@
+# Starts one MariaDB server: makes its data directory when there is none, and finds out how its cluster is to be joined.
+#
+# Every member of a Galera cluster says on a port of its own what it has and what it does, in one line:
+#
+#   ORDINAL PHASE UUID SEQNO SAFE DATA
+#
+# PHASE is waiting (no server runs here), bootstrapping, joining, primary, or lost (it runs, and has lost the others).
+# That port answers and takes nothing, so nobody can tell a member what to do. A member that starts reads what the others
+# say and decides: all members decide by the same rule, on the same lines. A cluster is only made anew when every one of
+# its members is there and waits; a member that is lost for good is replaced by an empty one, which counts too.
+set -eu
+
+DATA=/var/lib/mysql
+RUN=/run/mysqld
+CONF=/etc/mariadb/conf
+STATE=$RUN/state
+MAKING=$DATA/.being-made
+NOWHERE=00000000-0000-0000-0000-000000000000
+
+say() { echo "entry: $*" >&2; }
+
+# Says what this member has and does from now on.
+publish() {
+  echo "$ORDINAL $1 $UUID $SEQNO $SAFE $HAS_DATA" > "$STATE.new"
+  mv "$STATE.new" "$STATE"
+}
+
+# What to do, from the lines of all members that answer, and the number of members there should be.
+#   join | wait WHY | bootstrap ORDINAL | person WHY
+decide() {
+  awk -v members="$1" -v nowhere="$NOWHERE" '
+    NF < 6 { next }
+    $1 + 0 < members { answered++ }
+    $2 == "primary" || $2 == "lost" { up = 1 }
+    $2 != "waiting" { busy = busy " " $1 }
+    $3 != nowhere {
+      known++
+      if (uuid != "" && uuid != $3) differs = differs " " $1 ":" $3
+      if (uuid == "") { uuid = $3; first = $1 ":" $3 }
+      better = best == "" || $4 + 0 > seqno || ($4 + 0 == seqno && $5 > safe)
+      better = better || ($4 + 0 == seqno && $5 == safe && $1 + 0 < best)
+      if (better) { best = $1 + 0; seqno = $4 + 0; safe = $5 }
+    }
+    $3 == nowhere && $6 == 1 { with_data = with_data " " $1; only = $1; filled++ }
+    END {
+      if (up) print "join"
+      else if (busy != "") print "wait for member" busy ", which starts"
+      else if (answered < members) print "wait until all " members " members answer; " answered + 0 " do"
+      else if (differs != "") print "person members are of different clusters: " first differs
+      else if (known) print "bootstrap " best
+      else if (filled > 1) print "person several members have data without a position:" with_data
+      else if (filled) print "bootstrap " only
+      else print "bootstrap 0"
+    }'
+}
+
+sql_text() { sed -e 's/\\/\\\\/g' -e "s/'/''/g"; }
+
+# Accounts of a new server: root from everywhere, instead of those without a password; and who this container is, for
+# probes and transfers, by the socket alone.
+accounts() {
+  password=$(sql_text < /etc/mariadb/root/password)
+  cat <<SQL
+DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost');
+FLUSH PRIVILEGES;
+ALTER USER 'root'@'localhost' IDENTIFIED BY '$password';
+CREATE USER 'root'@'%' IDENTIFIED BY '$password';
+GRANT ALL PRIVILEGES ON *.* TO 'root'@'%' WITH GRANT OPTION;
+CREATE USER 'openstack'@'localhost' IDENTIFIED VIA unix_socket;
+GRANT RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR, REPLICA MONITOR, CONNECTION ADMIN ON *.* TO 'openstack'@'localhost';
+SQL
+}
+
+# Makes the data directory. One that was begun and not finished holds nothing of anybody, and is made anew.
+make_data() {
+  say "making a new data directory"
+  if [ -e "$MAKING" ]; then find "$DATA" -mindepth 1 ! -path "$MAKING" -delete; fi
+  touch "$MAKING"
+  mariadb-install-db --no-defaults --auth-root-authentication-method=normal --skip-test-db --datadir="$DATA" > /dev/null
+  accounts | mariadbd --no-defaults --bootstrap --skip-networking --datadir="$DATA" --tmpdir=/tmp --log-warnings=0
+  rm "$MAKING"
+}
+
+has_data() { [ -d "$DATA/mysql" ] && [ ! -e "$MAKING" ]; }
+
+# Where this member's data stands: UUID, SEQNO, SAFE, HAS_DATA. After a clean stop it says so itself; after a crash the
+# server is asked.
+find_position() {
+  UUID=$NOWHERE SEQNO=-1 SAFE=0 HAS_DATA=0
+  if [ -e "$MAKING" ]; then return; fi
+  if has_data; then HAS_DATA=1; fi
+  if [ -f "$DATA/grastate.dat" ]; then
+    UUID=$(sed -n 's/^uuid: *//p' "$DATA/grastate.dat")
+    SEQNO=$(sed -n 's/^seqno: *//p' "$DATA/grastate.dat")
+    SAFE=$(sed -n 's/^safe_to_bootstrap: *//p' "$DATA/grastate.dat")
+  fi
+  if [ "$HAS_DATA" = 1 ] && [ "$SEQNO" -lt 0 ]; then
+    # The server wants an address, and connects to none.
+    log=$(mariadbd --defaults-file="$CONF/server.cnf" --wsrep-recover --wsrep-cluster-address=gcomm:// \
+      --skip-networking 2>&1) || true
+    position=$(printf '%s\n' "$log" | sed -n 's/.*WSREP: Recovered position: *\([^, ]*\).*/\1/p' | tail -n 1)
+    if [ -z "$position" ]; then printf '%s\n' "$log" >&2; say "the position in the data is not known"; exit 1; fi
+    UUID=${position%:*} SEQNO=${position##*:}
+  fi
+  say "has position $UUID:$SEQNO"
+}
+
+# The members' addresses, as far as there are any.
+addresses() {
+  n=0
+  while [ "$n" -lt "$MEMBERS" ]; do
+    getent ahostsv4 "$NAME-$n.$SERVICE" | awk 'NR == 1 { print $1 }'
+    n=$((n + 1))
+  done
+  # Those beyond the number, which go while the cluster shrinks, are asked too.
+  getent ahostsv4 "$SERVICE" | awk '{ print $1 }'
+}
+
+# What all members that answer say, this one among them.
+ask_all() {
+  cat "$STATE"
+  addresses | sort -u | while read -r address; do
+    [ "$address" = "$POD_IP" ] || socat -u -T 2 "TCP4:$address:$STATE_PORT,connect-timeout=2" - 2> /dev/null || true
+  done
+}
+
+# Waits until it is known how to start, and sets HOW.
+find_way() {
+  told=
+  while :; do
+    . "$CONF/cluster.env"
+    lines=$(ask_all)
+    verdict=$(echo "$lines" | decide "$MEMBERS")
+    case $verdict in
+      join) HOW=join; return ;;
+      "bootstrap $ORDINAL") HOW=bootstrap; return ;;
+      bootstrap*) verdict="wait for member ${verdict#bootstrap }, which is ahead" ;;
+    esac
+    if [ "$verdict" != "$told" ]; then say "$verdict"; told=$verdict; fi
+    sleep 0.5
+  done
+}
+
+start_galera() {
+  ORDINAL=${POD_NAME##*-}
+  find_position
+  publish waiting
+  socat -U "TCP4-LISTEN:$STATE_PORT,fork,reuseaddr" "OPEN:$STATE,rdonly" &
+  find_way
+  peers=$(addresses | sort -u | paste -sd, -)
+  # Read by the bash scripts of state transfer.
+  export BASH_ENV="$CONF/transfer.sh"
+  set -- --defaults-file="$CONF/server.cnf" --wsrep-node-name="$POD_NAME" --wsrep-node-address="$POD_IP" \
+    --wsrep-cluster-address="gcomm://$peers" --wsrep-notify-cmd="sh $CONF/notify.sh"
+  if [ "$HOW" = bootstrap ]; then
+    publish bootstrapping
+    has_data || make_data
+    if [ -f "$DATA/grastate.dat" ]; then
+      sed -i 's/^safe_to_bootstrap: 0/safe_to_bootstrap: 1/' "$DATA/grastate.dat"
+    fi
+    set -- "$@" --wsrep-new-cluster
+  else
+    publish joining
+  fi
+  if [ "$UUID" != "$NOWHERE" ]; then set -- "$@" --wsrep-start-position="$UUID:$SEQNO"; fi
+  say "starts: $HOW"
+  exec mariadbd "$@"
+}
+
+start_single() {
+  has_data || make_data
+  exec mariadbd --defaults-file="$CONF/server.cnf"
+}
+
+main() {
+  mkdir -p "$RUN"
+  . "$CONF/cluster.env"
+  if [ "$GALERA" = 1 ]; then start_galera; else start_single; fi
+}
+
+# The rule alone, for tests.
+if [ "${1:-}" = decide ]; then decide "$2"; else main; fi
