@@ -10,8 +10,7 @@ use super::Compression;
 /// What the compressor is given at a time. How input is cut may show in its output, and pipes cut as they like.
 const PIECE: usize = 128 * 1024;
 
-/// Fast, and within a tenth of what the slow levels save on the files of a distribution. Another level gives every layer
-/// another digest.
+/// Rather fast than small: layers are made more often than they are sent. Another level gives every layer another digest.
 const LEVEL: u32 = 4;
 
 /// A writer that compresses, or does not.

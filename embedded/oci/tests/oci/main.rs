@@ -3,6 +3,7 @@
 mod bills;
 mod fixture;
 mod layers;
+mod listing;
 mod readers;
 mod registry;
 mod signatures;

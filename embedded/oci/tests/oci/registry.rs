@@ -12,6 +12,7 @@ use c5c3_oci::signature::{self, SigningKey};
 use c5c3_oci::{Descriptor, Error, Layout, Reference, Registry};
 
 use crate::fixture::{cache, image, layout, name, output};
+use crate::listing::Listing;
 
 /// Debian's docker-registry on a free port of the loopback; ends with the test.
 struct Server {
@@ -129,6 +130,24 @@ async fn skopeo_sees_what_was_pushed_and_the_tag_of_its_signature() {
     let tags: Vec<&str> = seen["RepoTags"].as_array().unwrap().iter().filter_map(|tag| tag.as_str()).collect();
     assert!(tags.contains(&"1.0") && tags.contains(&format!("{tag}.sig").as_str()), "{tags:?}");
     assert!(tags.contains(&tag.as_str()), "this registry does not list referrers by itself: {tags:?}");
+}
+
+#[tokio::test]
+async fn a_registry_that_lists_referrers_needs_no_tag_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), "");
+    let listing = Listing::start(&server.address).await;
+    let (from, to) = (layout(folder.path(), "from"), layout(folder.path(), "to"));
+    let (hello, key) = furnished(&from);
+    let called = name(&format!("{}/c5c3/hello:1.0", listing.address));
+    let registry = Registry::new(&called, plain()).unwrap();
+    assert_eq!(registry.push(&from, &hello, &called).await.unwrap().referrers, 3);
+    let tag = hello.digest().to_string().replace(':', "-");
+    let tags = server.data.join("docker/registry/v2/repositories/c5c3/hello/_manifests/tags");
+    assert!(tags.join("1.0").exists() && !tags.join(tag).exists());
+    let pulled = registry.pull(&to, &called).await.unwrap();
+    assert_eq!(to.referrers(pulled.digest()).unwrap().len(), 3);
+    signature::verify(&to, &pulled, &key.public()).unwrap();
 }
 
 #[tokio::test]
