@@ -6,6 +6,9 @@ mod import;
 mod inspect;
 mod lock;
 mod progress;
+mod stored;
+mod supply;
+mod trust;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,6 +27,12 @@ pub(crate) fn run(args: &ImageArgs) -> Done {
         ImageCommand::Inspect(args) => inspect::run(args),
         ImageCommand::Lock(args) => lock::run(args),
         ImageCommand::Import(args) => import::run(args),
+        ImageCommand::Sbom(args) => supply::sbom(args),
+        ImageCommand::Export(args) => supply::export(args),
+        ImageCommand::Push(args) => supply::push(args),
+        ImageCommand::Keygen(args) => trust::keygen(args),
+        ImageCommand::Sign(args) => trust::sign(args),
+        ImageCommand::Verify(args) => trust::verify(args),
         ImageCommand::Gc(args) => inspect::gc(args),
     }
 }

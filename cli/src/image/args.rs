@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::supply::{ExportArgs, PushArgs, SbomArgs};
+use super::trust::{KeygenArgs, SignArgs, VerifyArgs};
+
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     #[command(subcommand)]
@@ -31,6 +34,28 @@ pub(crate) enum ImageCommand {
     /// Put images into the containerd of the cluster on this machine
     #[command(after_help = "Example:\n  c5c3 image import keystone    # builds it first if need be")]
     Import(ImportArgs),
+    /// Print an image's bill of materials: its packages, licences, hashes and patches
+    #[command(
+        after_help = "Examples:\n  c5c3 image sbom keystone\n  c5c3 image sbom keystone --format spdx --output bom.json"
+    )]
+    Sbom(SbomArgs),
+    /// Write images into an archive that skopeo, podman and containerd read
+    #[command(after_help = "Example:\n  c5c3 image export keystone --output keystone.tar\n  \
+        skopeo inspect oci-archive:keystone.tar")]
+    Export(ExportArgs),
+    /// Send images to a registry, with their bills of materials and signatures
+    #[command(after_help = "Examples:\n  c5c3 image push keystone glance\n  \
+        c5c3 image push keystone --to 127.0.0.1:5000/lab --plain-http")]
+    Push(PushArgs),
+    /// Make a key to sign images with
+    #[command(after_help = "Example:\n  c5c3 image keygen release.key    # and release.key.pub")]
+    Keygen(KeygenArgs),
+    /// Sign images, as cosign does
+    Sign(SignArgs),
+    /// Check every byte of images, and who has signed them
+    #[command(after_help = "Examples:\n  c5c3 image verify keystone --key release.key.pub\n  \
+        c5c3 image verify --archive keystone.tar")]
+    Verify(VerifyArgs),
     /// Remove from the cache what no definition asks for any more
     Gc(WhereArgs),
 }

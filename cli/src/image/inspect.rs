@@ -24,7 +24,8 @@ pub(crate) fn list(args: &WhereArgs) -> Done {
     print(&text)
 }
 
-fn found(builder: &Builder, name: &str) -> Result<BuiltImage, String> {
+/// An image as it is defined now, if it is built.
+pub(super) fn found(builder: &Builder, name: &str) -> Result<BuiltImage, String> {
     let built = builder.built(&[name]).map_err(|error| error.to_string())?;
     let missing = || format!("{name} is not built, or not as it is defined now: c5c3 image build {name}");
     built.into_iter().next().flatten().ok_or_else(missing)

@@ -1,0 +1,139 @@
+//! `c5c3 image sbom|export|push|keygen|sign|verify`, as they are used one after the other.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use c5c3_oci::spec::Config;
+use c5c3_oci::{Compression, Image, Layer, Layout, Reference, Step};
+
+const NAME: &str = "example.org/c5c3/hello:1.0";
+
+/// A store with one image, and the program that looks after it.
+struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self { folder: tempfile::tempdir().unwrap() };
+        let files = tempfile::tempdir().unwrap();
+        fs::write(files.path().join("motd"), "hello").unwrap();
+        let layout = desk.layout();
+        let layer = Layer::of_folder(&layout, files.path(), 0, Compression::Gzip).unwrap();
+        let steps = vec![Step { made_by: "greeting".into(), layer }];
+        let image = Image { created: 0, config: Config::default(), steps, annotations: [].into() };
+        layout.tag(&name(), &image.assemble(&layout).unwrap()).unwrap();
+        desk
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::open(self.path("cache/oci")).unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn c5c3(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_c5c3"));
+        command.arg("image").args(arguments).current_dir(self.folder.path());
+        command.env("C5C3_IMAGE_CACHE", self.path("cache")).env_remove("REGISTRY_AUTH_FILE").output().unwrap()
+    }
+
+    /// What it prints when all is well.
+    fn says(&self, arguments: &[&str]) -> String {
+        let done = self.c5c3(arguments);
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// What it prints when something is wrong.
+    fn refuses(&self, arguments: &[&str]) -> String {
+        let done = self.c5c3(arguments);
+        assert!(!done.status.success(), "{arguments:?} should fail");
+        String::from_utf8(done.stderr).unwrap()
+    }
+
+    /// Changes a bit of the image's layer.
+    fn tamper(&self) {
+        let layout = self.layout();
+        let layer = layout.manifest(&layout.resolve(&name()).unwrap()).unwrap().layers()[0].digest().clone();
+        let mut bytes = fs::read(layout.path(&layer).unwrap()).unwrap();
+        bytes[15] ^= 1;
+        fs::write(layout.path(&layer).unwrap(), bytes).unwrap();
+    }
+}
+
+fn name() -> Reference {
+    NAME.parse().unwrap()
+}
+
+#[test]
+fn an_image_is_signed_and_a_tampered_one_is_refused() {
+    let desk = Desk::new();
+    desk.says(&["keygen", "mine"]);
+    desk.says(&["keygen", "theirs"]);
+    assert!(desk.refuses(&["keygen", "mine"]).contains("mine.pub is there already"));
+    assert!(desk.refuses(&["verify", NAME, "--key", "mine.pub"]).contains("is not signed"));
+    desk.says(&["sign", NAME, "--key", "mine"]);
+    assert!(desk.says(&["verify", NAME, "--key", "mine.pub"]).contains("whole, signed as example.org/c5c3/hello"));
+    assert!(desk.refuses(&["verify", NAME, "--key", "theirs.pub"]).contains("none is by this key"));
+    desk.says(&["export", NAME, "--output", "hello.tar", "--referrers"]);
+    assert!(desk.says(&["verify", "--archive", "hello.tar", "--key", "mine.pub"]).contains("whole, signed as"));
+
+    desk.tamper();
+    for arguments in [&["verify", NAME][..], &["sign", NAME, "--key", "theirs"]] {
+        let error = desk.refuses(arguments);
+        assert!(error.contains("layer 1 of 1 (greeting)") && error.contains("tampered"), "{error}");
+    }
+    assert!(desk.refuses(&["export", NAME, "--output", "again.tar"]).contains("tampered"));
+    assert!(!desk.path("again.tar").exists());
+}
+
+#[test]
+fn a_bill_of_materials_is_printed_in_both_formats() {
+    let desk = Desk::new();
+    assert!(desk.says(&["sbom", NAME]).contains(r#""bomFormat":"CycloneDX""#));
+    desk.says(&["sbom", NAME, "--format", "spdx", "--output", "bom.json"]);
+    assert!(fs::read_to_string(desk.path("bom.json")).unwrap().contains(r#""spdxVersion":"SPDX-2.3""#));
+    assert!(desk.refuses(&["sbom", "example.org/c5c3/other:1.0"]).contains("no image is named"));
+}
+
+/// Debian's docker-registry on a free port of the loopback; ends with the test.
+struct Server(Child, String);
+
+impl Server {
+    fn start(folder: &Path) -> Self {
+        let config = folder.join("registry.yml");
+        let storage = format!("storage: {{ filesystem: {{ rootdirectory: {} }} }}", folder.join("registry").display());
+        fs::write(&config, format!("version: 0.1\n{storage}\nhttp: {{ addr: '127.0.0.1:0' }}\n")).unwrap();
+        let mut command = Command::new("docker-registry");
+        command.arg("serve").arg(&config).stderr(Stdio::piped()).stdout(Stdio::null());
+        let mut process = command.spawn().expect("no docker-registry; `make test` gets it");
+        let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let place = |line: String| Some(line.split_once("listening on ")?.1.split(['"', ' ']).next()?.to_owned());
+        let address = log.by_ref().find_map(place).expect("the registry does not listen");
+        std::thread::spawn(move || log.for_each(drop));
+        Self(process, address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn an_image_is_pushed_with_its_bills() {
+    let desk = Desk::new();
+    let server = Server::start(desk.folder.path());
+    let to = format!("{}/lab", server.1);
+    let pushed = desk.says(&["push", NAME, "--to", &to, "--plain-http"]);
+    assert!(pushed.starts_with(&format!("{to}/hello:1.0 sha256:")) && pushed.contains("2 referrers"), "{pushed}");
+    let error = desk.refuses(&["push", NAME, "--plain-http"]);
+    assert!(error.contains("example.org is not on this machine"), "{error}");
+}
