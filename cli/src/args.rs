@@ -73,6 +73,9 @@ pub(crate) enum Command {
     Apiserver(ApiserverArgs),
     /// Build container images, and look after those that were built
     Image(crate::image::ImageArgs),
+    /// Speak TLS for a service of the same pod that cannot itself
+    #[command(hide = true)]
+    Tls(TlsArgs),
     /// Write the API reference as Markdown, one page per kind
     Reference(ReferenceArgs),
     /// Print the version and how many kinds it knows
@@ -188,6 +191,22 @@ pub(crate) struct NodeAgentArgs {
     /// What the agent is told, as the main process wrote it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+    /// What is logged
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TlsArgs {
+    /// Where to speak TLS
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: SocketAddr,
+    /// Where the service listens
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) to: SocketAddr,
+    /// Folder with tls.crt and tls.key, as a mounted Secret has them; a new certificate is used when it is there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) certificates: PathBuf,
     /// What is logged
     #[arg(long, env = "C5C3_LOG", default_value = "info")]
     pub(crate) log: String,

@@ -10,6 +10,7 @@ mod image;
 mod operator;
 mod reference;
 mod status;
+mod tls;
 mod up;
 mod validate;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Operator(args) => operator::run(args),
         Command::Apiserver(args) => apiserver::run(args),
         Command::Image(args) => image::run(&args),
+        Command::Tls(args) => tls::run(&args),
         Command::Version => version(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "c5c3", &mut std::io::stdout());

@@ -95,8 +95,11 @@ impl Executor<'_> {
 
     /// How the children of a step are that may not be changed now; none if it has not been started.
     async fn look(&self, step: &Step) -> Result<Option<Vec<Wait>>, Error> {
+        if step.children.is_empty() {
+            return Ok(None);
+        }
         let mut waits = Vec::new();
-        for child in step.children.iter().filter(|child| child.generated.is_empty()) {
+        for child in step.children.iter().filter(|child| child.generated.is_empty() && !child.unwaited) {
             let reference = child.reference();
             if !self.existing.iter().any(|(ours, _)| *ours == reference) {
                 return Ok(None);
@@ -121,7 +124,7 @@ impl Executor<'_> {
             } else {
                 self.generated(child).await?
             };
-            waits.extend(wait);
+            waits.extend(wait.filter(|_| !child.unwaited));
         }
         Ok(waits)
     }

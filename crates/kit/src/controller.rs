@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::inputs::Inputs;
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
+use crate::probe::Probe;
 use crate::wait::Wait;
 
 /// Whether the inputs are good enough to make a plan from.
@@ -51,6 +52,11 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// What the object refers to. It is asked again with what was found until it names nothing new, so that a
     /// reference may come out of another object.
     fn needs(&self, inputs: &Inputs<Self::Kind>) -> Vec<Ref>;
+
+    /// Services that are asked whether they live, once everything that the object refers to has been read.
+    fn probes(&self, _: &Inputs<Self::Kind>) -> Vec<Probe> {
+        Vec::new()
+    }
 
     /// Pure: tells good inputs from bad ones, all problems at once.
     fn validate(&self, inputs: &Inputs<Self::Kind>) -> Verdict<Self::Valid>;

@@ -184,6 +184,12 @@ impl Ini {
         self.sections.get(section).is_some_and(|options| options.contains_key(key))
     }
 
+    /// The file with these sections only.
+    pub fn only(&self, sections: &[&str]) -> Self {
+        let kept = self.sections.iter().filter(|(name, _)| sections.contains(&name.as_str()));
+        Self { sections: kept.map(|(name, options)| (name.clone(), options.clone())).collect() }
+    }
+
     /// The file. `DEFAULT` comes first, for people; the rest is sorted.
     pub fn render(&self) -> SecretString {
         let mut text = String::new();
@@ -218,6 +224,13 @@ mod tests {
             ini.render().expose_secret(),
             "[DEFAULT]\ndebug = false\nnotify = mail\nnotify = pager\n\n[orchard]\nkinds = apple,pear\ntrees = 12\n"
         );
+    }
+
+    #[test]
+    fn a_part_of_a_file_has_whole_sections() {
+        let mut ini = Ini::new();
+        ini.set("orchard", "trees", 12).unwrap().set("press", "speed", 3).unwrap();
+        assert_eq!(ini.only(&["press", "cellar"]).render().expose_secret(), "[press]\nspeed = 3\n");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Everything that a decision is made from: the object, what it refers to, and the time.
+//! Everything that a decision is made from: the object, what it refers to, what a service answered, the time, and
+//! randomness.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,8 +10,10 @@ use kube::Resource;
 use kube::api::DynamicObject;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 
 use crate::object::Ref;
+use crate::probe::{Answer, Probe};
 use crate::wait::Wait;
 
 /// What was found under a reference.
@@ -32,12 +35,35 @@ pub struct Inputs<K> {
     /// When it was read. A plan takes the time from here and from nowhere else.
     pub now: Timestamp,
     found: HashMap<Ref, Found>,
+    answers: HashMap<Probe, Answer>,
+    entropy: [u8; 32],
 }
 
 impl<K: Resource> Inputs<K> {
     /// The inputs before anything else is read.
     pub fn new(object: K, now: Timestamp) -> Self {
-        Self { object, now, found: HashMap::new() }
+        Self { object, now, found: HashMap::new(), answers: HashMap::new(), entropy: [0; 32] }
+    }
+
+    /// Takes this as the source of all randomness. Without it every plan has the same secrets, as tests want.
+    pub fn with_entropy(self, entropy: [u8; 32]) -> Self {
+        Self { entropy, ..self }
+    }
+
+    /// Random bytes that nobody can guess, the same for the same `purpose` within one reconcile. A plan takes randomness
+    /// from here and from nowhere else, so that it stays a function of its inputs.
+    pub fn random(&self, purpose: &str) -> [u8; 32] {
+        Sha256::new().chain_update(self.entropy).chain_update(purpose).finalize().into()
+    }
+
+    /// Adds what came of a probe.
+    pub fn insert_answer(&mut self, probe: Probe, answer: Answer) {
+        self.answers.insert(probe, answer);
+    }
+
+    /// What came of a probe; none if it was not made.
+    pub fn answer(&self, probe: &Probe) -> Option<&Answer> {
+        self.answers.get(probe)
     }
 
     /// Adds what was found under a reference.
@@ -105,5 +131,20 @@ impl<K: Resource> fmt::Debug for Inputs<K> {
             .collect();
         found.sort();
         f.debug_struct("Inputs").field("now", &self.now).field("found", &found).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn randomness_is_the_same_for_the_same_purpose_and_no_other() {
+        let inputs = |entropy: u8| Inputs::new(ConfigMap::default(), Timestamp::UNIX_EPOCH).with_entropy([entropy; 32]);
+        assert_eq!(inputs(1).random("salt"), inputs(1).random("salt"));
+        assert_ne!(inputs(1).random("salt"), inputs(1).random("pepper"));
+        assert_ne!(inputs(1).random("salt"), inputs(2).random("salt"));
     }
 }

@@ -77,6 +77,9 @@ impl Plan {
                 if child.kept {
                     let _ = writeln!(text, "-- stays when its owner goes:");
                 }
+                if child.unwaited {
+                    let _ = writeln!(text, "-- nobody waits for it:");
+                }
                 let value = serde_json::to_value(child.redacted()).unwrap_or_default();
                 let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
             }
@@ -139,6 +142,12 @@ impl Step {
         self
     }
 
+    /// Adds children.
+    pub fn children(mut self, children: impl IntoIterator<Item = Child>) -> Self {
+        self.children.extend(children);
+        self
+    }
+
     /// Adds a wait that stands before the step.
     pub fn wait(mut self, wait: Wait) -> Self {
         self.waits.push(wait);
@@ -166,6 +175,8 @@ pub struct Child {
     pub generated: BTreeMap<String, usize>,
     /// Whether the object stays when its owner goes.
     pub kept: bool,
+    /// Whether its step is done although the object is not ready: nothing depends on it.
+    pub unwaited: bool,
 }
 
 impl Child {
@@ -182,12 +193,25 @@ impl Child {
 
     /// A child from an object that was put together by hand, of which just the fields are there that are ours.
     pub fn dynamic(resource: ApiResource, object: DynamicObject) -> Self {
-        Self { resource, object, keep_previous: 0, retry_after: None, generated: BTreeMap::new(), kept: false }
+        Self {
+            resource,
+            object,
+            keep_previous: 0,
+            retry_after: None,
+            generated: BTreeMap::new(),
+            kept: false,
+            unwaited: false,
+        }
     }
 
     /// Leaves the object there when its owner goes.
     pub fn kept(self, kept: bool) -> Self {
         Self { kept, ..self }
+    }
+
+    /// Lets nobody wait for the object to be ready.
+    pub fn unwaited(self) -> Self {
+        Self { unwaited: true, ..self }
     }
 
     /// Keeps that many older objects of the same base; see [`crate::config`].

@@ -196,12 +196,16 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     /// Fetches everything that the object refers to, and what that refers to in turn, and watches it from now on.
     async fn read_references(&self, object: C::Kind) -> Result<Inputs<C::Kind>, Error> {
         let started = Instant::now();
-        let mut inputs = Inputs::new(object, self.now);
+        let mut inputs = Inputs::new(object, self.now).with_entropy(rand::random());
         for _ in 0..DEEPEST_REFERENCE {
             let named = self.context.controller.needs(&inputs);
             let new: Vec<Ref> = named.into_iter().filter(|reference| !inputs.has_read(reference)).collect();
             if new.is_empty() {
                 self.context.watches.keep_only(self.about, &inputs.references().cloned().collect());
+                for probe in self.context.controller.probes(&inputs) {
+                    let answer = probe.ask(&self.context.client).await;
+                    inputs.insert_answer(probe, answer);
+                }
                 self.context.metrics.took(C::NAME, Stage::Read, started.elapsed());
                 return Ok(inputs);
             }

@@ -7,6 +7,7 @@ mod condition;
 mod config;
 mod connection;
 mod depends_on;
+mod exposure;
 mod image;
 mod names;
 mod numbers;
@@ -21,6 +22,9 @@ pub use condition::{Condition, ConditionStatus, WaitStatus};
 pub use config::{ExtraConfig, Middleware, Plugin, PolicyOverrides, Position};
 pub use connection::{Cache, CephRbd, Database, DatabaseTls, KeystoneAuth, Messaging};
 pub use depends_on::{DependencyKind, DependsOn};
+pub use exposure::{
+    Autoscaling, GatewayRef, GatewayRoute, NetworkAccess, NetworkPeer, NetworkTarget, SecretStoreKind, SecretStoreRef,
+};
 pub use image::{Digest, Image, Repository, Tag};
 pub use names::{DataKey, DatabaseName, Host, HostPort, HttpUrl, ObjectName, OvsdbConnection, Region};
 pub use numbers::{FernetKeys, Port, Quorum, Replicas, Size};

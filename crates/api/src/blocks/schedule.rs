@@ -62,6 +62,27 @@ text! {
     }
 }
 
+impl CronSchedule {
+    /// The shortest time between two firings, of a good number of them.
+    pub fn shortest_interval(&self) -> StdDuration {
+        const FIRINGS: usize = 500;
+        let expression = match self.as_str() {
+            "@midnight" => "@daily",
+            "@annually" => "@yearly",
+            other => other,
+        };
+        let start: Result<jiff::Zoned, _> = "2024-01-01T00:00:00[UTC]".parse();
+        let (Ok(cron), Ok(start)) = (expression.parse::<croner::Cron>(), start) else { return StdDuration::ZERO };
+        let times: Vec<i64> = cron
+            .iter_from(start, croner::Direction::Forward)
+            .take(FIRINGS)
+            .map(|time| time.timestamp().as_second())
+            .collect();
+        let shortest = times.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(i64::MAX);
+        StdDuration::from_secs(shortest.unsigned_abs())
+    }
+}
+
 fn fires(cron: &croner::Cron) -> bool {
     // Any fixed start will do: a schedule that fires at all fires within the eight years between two leap days.
     let start: Result<jiff::Zoned, _> = "2024-01-01T00:00:00[UTC]".parse();
@@ -119,6 +140,14 @@ mod tests {
             assert!(CronSchedule::new(bad).is_err(), "{bad}");
         }
         assert!(CronSchedule::new("0 0 31 2 *").unwrap_err().contains("never fires"));
+    }
+
+    #[test]
+    fn the_shortest_interval_is_that_of_the_closest_firings() {
+        let hours = |expression: &str| CronSchedule::new(expression).unwrap().shortest_interval().as_secs() / 3600;
+        assert_eq!(hours("0 0 * * 0"), 7 * 24);
+        assert_eq!(hours("0 0 1 * *"), 28 * 24);
+        assert_eq!(hours("0 3,5 * * *"), 2);
     }
 
     #[test]

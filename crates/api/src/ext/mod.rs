@@ -43,6 +43,7 @@ macro_rules! ready_by_condition {
 mod any;
 pub mod cert_manager;
 pub mod external_secrets;
+pub mod gateway;
 pub mod mariadb;
 pub mod rabbitmq;
 mod readiness;

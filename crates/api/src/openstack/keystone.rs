@@ -4,13 +4,14 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::{keeps_schema, mistakes};
-use crate::Problem;
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, Condition, CronSchedule, Database, DependencyKind, DependsOn, ExtraConfig, FernetKeys, Image, Middleware,
-    Plugin, PolicyOverrides, Region, Replicas, Resources, Scheduling, SecretKeyRef, Tls, WaitStatus,
+    Autoscaling, Cache, Condition, CronSchedule, Database, DependencyKind, DependsOn, ExtraConfig, FernetKeys,
+    GatewayRoute, HttpUrl, Image, Middleware, NetworkAccess, Plugin, PolicyOverrides, Region, Replicas, Resources,
+    Scheduling, SecretKeyRef, SecretStoreRef, Tls, WaitStatus,
 };
 use crate::catalog::Rules;
+use crate::{Problem, problem};
 
 /// A Keystone: the identity API, its database, its token keys and its first administrator.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -54,6 +55,13 @@ pub struct KeystoneSpec {
     /// The keys that tokens are made with.
     #[serde(default)]
     pub fernet: Fernet,
+    /// The keys that stored credentials are encrypted with; rotated every three months when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential_keys: Option<CredentialKeys>,
+    /// Where both sets of keys are backed up to; the ClusterSecretStore `openbao-cluster-store`, if it is there, when
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_store_ref: Option<SecretStoreRef>,
     /// Signing in through other identity providers; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub federation: Option<Federation>,
@@ -64,6 +72,15 @@ pub struct KeystoneSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// A route of the Gateway API to it; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayRoute>,
+    /// Who may reach the pods, and what they may reach; everybody reaches the API, and the pods what they need, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkAccess>,
+    /// Pods that come and go with the load, in the place of a fixed number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<Autoscaling>,
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -102,7 +119,8 @@ pub struct Fernet {
     /// When a new key is made.
     #[serde(default = "weekly")]
     pub rotation_schedule: CronSchedule,
-    /// How many keys are kept. A token outlives as many rotations as there are keys, less two.
+    /// How many keys are kept. A token outlives as many rotations as there are keys, less two; a key that valid tokens
+    /// may have been made with is kept beyond this number.
     #[serde(default = "three_keys")]
     pub max_active_keys: FernetKeys,
 }
@@ -121,6 +139,26 @@ fn three_keys() -> FernetKeys {
     FernetKeys::new(3).expect("3 is in range")
 }
 
+/// The keys that stored credentials (EC2, TOTP) are encrypted with, and their rotation. There are always three at most:
+/// everything is encrypted anew after each rotation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialKeys {
+    /// When a new key is made.
+    #[serde(default = "quarterly")]
+    pub rotation_schedule: CronSchedule,
+}
+
+impl Default for CredentialKeys {
+    fn default() -> Self {
+        Self { rotation_schedule: quarterly() }
+    }
+}
+
+fn quarterly() -> CronSchedule {
+    CronSchedule::new("0 0 1 1,4,7,10 *").expect("a quarterly schedule parses")
+}
+
 /// Signing in through other identity providers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -128,6 +166,10 @@ pub struct Federation {
     /// Whether it is on.
     #[serde(default)]
     pub enabled: bool,
+    /// Dashboards that may receive a token after a web sign-on, as URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub trusted_dashboards: Vec<HttpUrl>,
 }
 
 /// The first administrator, and the region the identity endpoints are registered in.
@@ -146,6 +188,16 @@ pub struct Bootstrap {
     #[serde(default)]
     #[x_kube(validation = Rule::new("self == oldSelf").message("cannot be changed; every endpoint of the catalog is registered in it"))]
     pub region: Region,
+    /// The URL that clients outside the cluster reach the API at, registered as the public endpoint; that of the gateway, or
+    /// the one within the cluster, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
+}
+
+impl Default for Bootstrap {
+    fn default() -> Self {
+        Self { admin_user: admin(), admin_password_secret_ref: None, region: Region::default(), public_endpoint: None }
+    }
 }
 
 fn admin() -> String {
@@ -156,7 +208,7 @@ fn admin() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeystoneStatus {
-    /// Ready, SecretsReady, DatabaseReady, FernetKeysReady, ConfigReady, DeploymentReady, BootstrapReady.
+    /// Ready, SecretsReady, FernetKeysReady, DatabaseReady, ConfigReady, DeploymentReady, BootstrapReady, KeystoneAPIReady.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -171,6 +223,19 @@ pub struct KeystoneStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub endpoint: Option<String>,
+    /// The version that runs, and that the database has the schema of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub installed_release: Option<String>,
+    /// The version that is being upgraded to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub target_release: Option<String>,
+    /// How far an upgrade is: `Expanding` adds to the schema and replaces pods, `Contracting` removes what only the old
+    /// version used, after which there is no way back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub upgrade_phase: Option<String>,
     /// How many API pods there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
@@ -184,6 +249,16 @@ impl Rules for Keystone {
     const ALIASES: &'static [Alias] = &[alias("database.name", "database.database")];
 
     fn problems(&self) -> Vec<Problem> {
-        mistakes(DependencyKind::Keystone, &self.metadata, &self.spec.depends_on, &self.spec.extra_config)
+        let mut found =
+            mistakes(DependencyKind::Keystone, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
+        let federation = self.spec.federation.as_ref();
+        if federation.is_some_and(|federation| !federation.enabled && !federation.trusted_dashboards.is_empty()) {
+            found.push(problem(
+                "spec.federation.trustedDashboards",
+                "is set while federation is off, so that nobody is sent there",
+                "set spec.federation.enabled to true, or remove the list",
+            ));
+        }
+        found
     }
 }

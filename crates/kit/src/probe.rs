@@ -1,0 +1,43 @@
+//! A question to a service in the cluster, asked through the API server: whether it answers at all.
+
+use std::time::Duration;
+
+use kube::Client;
+
+use crate::object::said;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A path of a Service that is asked for with GET.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Probe {
+    /// The Service's namespace.
+    pub namespace: String,
+    /// The Service.
+    pub service: String,
+    /// One of its ports.
+    pub port: i32,
+    /// Whether it speaks TLS. Its certificate is not looked at: the question is whether it lives.
+    pub tls: bool,
+    /// The path, beginning with a slash.
+    pub path: String,
+}
+
+/// Nothing if the service answered well, or what was wrong.
+pub type Answer = Result<(), String>;
+
+impl Probe {
+    /// Asks. The API server passes the question on, so that it works wherever the operator runs.
+    pub(crate) async fn ask(&self, client: &Client) -> Answer {
+        let Self { namespace, service, port, tls, path } = self;
+        let scheme = if *tls { "https:" } else { "" };
+        let url = format!("/api/v1/namespaces/{namespace}/services/{scheme}{service}:{port}/proxy{path}");
+        let request = http::Request::get(url).body(Vec::new()).map_err(|error| error.to_string())?;
+        match tokio::time::timeout(PATIENCE, client.request_text(request)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(said(&error)),
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+}

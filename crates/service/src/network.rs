@@ -1,0 +1,88 @@
+//! Who may reach a service's pods, and what they may reach: derived from what the service stands on.
+
+use c5c3_api::blocks::{NetworkAccess, NetworkPeer, NetworkTarget};
+use c5c3_kit::Child;
+use k8s_openapi::api::networking::v1::{
+    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+    NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::instance::Instance;
+
+/// Something that pods have to reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Its namespace; anywhere when absent.
+    pub namespace: Option<String>,
+    /// Its port.
+    pub port: i32,
+}
+
+/// The NetworkPolicy of a component that serves a port; none if it is switched off.
+pub fn policy(
+    instance: &Instance,
+    component: &str,
+    port: i32,
+    reaches: &[Reach],
+    access: Option<&NetworkAccess>,
+) -> Option<Child> {
+    if access.is_some_and(|access| !access.enabled) {
+        return None;
+    }
+    let peers: Vec<NetworkPolicyPeer> = access.into_iter().flat_map(|access| access.ingress.iter().map(peer)).collect();
+    let ingress =
+        NetworkPolicyIngressRule { from: Some(peers).filter(|peers| !peers.is_empty()), ports: Some(vec![tcp(port)]) };
+    let names = NetworkPolicyEgressRule { ports: Some(vec![udp(53), tcp(53)]), to: None };
+    let needed = reaches.iter().map(|reach| NetworkPolicyEgressRule {
+        ports: Some(vec![tcp(reach.port)]),
+        to: reach.namespace.as_deref().map(|namespace| vec![in_namespace(namespace)]),
+    });
+    let more = access.into_iter().flat_map(|access| access.additional_egress.iter().map(target));
+    let policy = NetworkPolicy {
+        metadata: instance.meta(instance.named(component), component),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(instance.selector(component)),
+            policy_types: Some(vec!["Ingress".into(), "Egress".into()]),
+            ingress: Some(vec![ingress]),
+            egress: Some(std::iter::once(names).chain(needed).chain(more).collect()),
+        }),
+    };
+    Some(Child::new(&policy))
+}
+
+fn peer(peer: &NetworkPeer) -> NetworkPolicyPeer {
+    // Neither selector would be no peer at all: all pods of the own namespace are meant.
+    let pods = peer.pod_selector.clone().or_else(|| peer.namespace_selector.is_none().then(LabelSelector::default));
+    NetworkPolicyPeer { namespace_selector: peer.namespace_selector.clone(), pod_selector: pods, ip_block: None }
+}
+
+fn in_namespace(namespace: &str) -> NetworkPolicyPeer {
+    let labels = [("kubernetes.io/metadata.name".to_owned(), namespace.to_owned())].into();
+    let selector = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+    NetworkPolicyPeer { namespace_selector: Some(selector), ..NetworkPolicyPeer::default() }
+}
+
+fn target(target: &NetworkTarget) -> NetworkPolicyEgressRule {
+    let block = |cidr: &String| NetworkPolicyPeer {
+        ip_block: Some(IPBlock { cidr: cidr.clone(), except: None }),
+        ..NetworkPolicyPeer::default()
+    };
+    NetworkPolicyEgressRule {
+        ports: Some(vec![tcp(target.port.get())]),
+        to: target.cidr.as_ref().map(|cidr| vec![block(cidr)]),
+    }
+}
+
+fn tcp(port: i32) -> NetworkPolicyPort {
+    port_of("TCP", port)
+}
+
+fn udp(port: i32) -> NetworkPolicyPort {
+    port_of("UDP", port)
+}
+
+fn port_of(protocol: &str, port: i32) -> NetworkPolicyPort {
+    NetworkPolicyPort { port: Some(IntOrString::Int(port)), protocol: Some(protocol.into()), end_port: None }
+}

@@ -1,0 +1,233 @@
+//! Keystones on a whole API server: schemas, field owners, garbage collection and all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use c5c3_api::openstack::Keystone;
+use c5c3_harness::Fault;
+use c5c3_operator_keystone::keys::{Key, KeySet};
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::hands::Stage;
+use crate::world::keystone;
+
+/// Long enough for a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+fn ready_is(status: &'static str, reason: &'static str) -> impl Condition<Keystone> {
+    move |object: Option<&Keystone>| {
+        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
+        let is_it = |c: &c5c3_api::blocks::Condition| {
+            c.r#type == "Ready" && format!("{:?}", c.status) == status && c.reason.as_deref() == Some(reason)
+        };
+        conditions.is_some_and(|all| all.iter().any(is_it))
+    }
+}
+
+async fn until(stage: &Stage, what: impl Condition<Keystone>) -> Keystone {
+    let api: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
+    let found = tokio::time::timeout(PATIENCE, await_condition(api.clone(), "gate", what)).await;
+    let Ok(found) = found else { panic!("not in time: {:#?}", api.get("gate").await.unwrap().status) };
+    found.unwrap().unwrap()
+}
+
+/// The version of every object in the namespace.
+async fn versions(stage: &Stage) -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::new();
+    let kinds = [
+        ("v1", "Secret"),
+        ("v1", "Service"),
+        ("v1", "ServiceAccount"),
+        ("apps/v1", "Deployment"),
+        ("batch/v1", "Job"),
+        ("batch/v1", "CronJob"),
+        ("policy/v1", "PodDisruptionBudget"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+        ("rbac.authorization.k8s.io/v1", "Role"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+        ("k8s.mariadb.com/v1alpha1", "Database"),
+        ("k8s.mariadb.com/v1alpha1", "User"),
+        ("k8s.mariadb.com/v1alpha1", "Grant"),
+        ("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
+    ];
+    for (api_version, kind) in kinds {
+        let api = stage.api(&json!({"apiVersion": api_version, "kind": kind}));
+        for object in api.list(&ListParams::default()).await.unwrap() {
+            versions.insert(format!("{kind}/{}", object.name_any()), object.resource_version().unwrap_or_default());
+        }
+    }
+    versions
+}
+
+async fn fernet_keys(stage: &Stage) -> Secret {
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
+    secrets.get("gate-fernet-keys").await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keystone_becomes_ready_and_one_that_is_unchanged_is_not_written() {
+    let stage = Stage::set().await;
+    let running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    let ready = until(&stage, ready_is("True", "Ready")).await;
+    let status = ready.status.unwrap();
+    assert_eq!(status.endpoint.as_deref(), Some("http://gate.cloud.svc.cluster.local:5000/v3"));
+    assert!(status.conditions.iter().all(|c| format!("{:?}", c.status) == "True"), "{:?}", status.conditions);
+    until(&stage, |object: Option<&Keystone>| {
+        object.is_some_and(|object| object.status.as_ref().is_some_and(|status| status.installed_release.is_some()))
+    })
+    .await;
+    drop(running);
+
+    let before = versions(&stage).await;
+    let again = stage.operate();
+    let reported = || {
+        again
+            .metrics
+            .text()
+            .lines()
+            .any(|line| line.starts_with("c5c3_reconcile_duration_seconds_count") && line.contains("report"))
+    };
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !reported() {
+        assert!(tokio::time::Instant::now() < deadline, "no reconcile: {}", again.metrics.text());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(versions(&stage).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keystone_gets_there_through_conflicts_failures_and_lost_answers() {
+    let stage = Stage::set().await;
+    stage.cluster.inject(Fault::answer(409).to("patch", "/secrets").times(3));
+    stage.cluster.inject(Fault::answer(500).to("patch", "/jobs").times(2));
+    stage.cluster.inject(Fault::lose_answer().to("patch", "/secrets/gate-fernet-keys").times(2));
+    stage.cluster.inject(Fault::answer(500).to("get", "/secrets").after(4).times(3));
+    stage.cluster.inject(Fault::disconnect().to("patch", "/keystones").times(2));
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    until(&stage, ready_is("True", "Ready")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_is_killed_again_and_again_loses_no_key() {
+    let stage = Stage::set().await;
+    stage.create(&keystone(&json!({}))).await;
+    let mut keys = None;
+    for milliseconds in [5, 10, 20, 40, 60, 80, 100] {
+        let running = stage.operate();
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        drop(running);
+        let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
+        let now = secrets.get_opt("gate-fernet-keys").await.unwrap().and_then(|secret| secret.data);
+        assert!(keys.is_none() || keys == now, "the keys changed");
+        keys = now;
+    }
+    let _running = stage.operate();
+    until(&stage, ready_is("True", "Ready")).await;
+    assert!(keys.is_none() || keys == fernet_keys(&stage).await.data);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_of_somebodys_is_left_alone_and_reported() {
+    let stage = Stage::set().await;
+    let mine = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "gate", "namespace": "cloud"},
+                      "spec": {"ports": [{"port": 80}]}});
+    stage.create(&mine).await;
+    let services: Api<Service> = Api::namespaced(stage.client.clone(), "cloud");
+    let before = services.get("gate").await.unwrap();
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    let stuck = until(&stage, ready_is("False", "ForeignObject")).await;
+    let message = stuck.status.unwrap().conditions.into_iter().find(|c| c.r#type == "DeploymentReady").unwrap().message;
+    assert!(message.unwrap().contains("service/gate: is not in the way"));
+    assert_eq!(services.get("gate").await.unwrap().resource_version(), before.resource_version());
+
+    services.delete("gate", &DeleteParams::default()).await.unwrap();
+    until(&stage, ready_is("True", "Ready")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proposed_rotation_is_looked_at_and_taken_and_a_wrong_one_is_not() {
+    let stage = Stage::set().await;
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    until(&stage, ready_is("True", "Ready")).await;
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
+    let patch = |name: &'static str, patch: Value| {
+        let secrets = secrets.clone();
+        async move { secrets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap() }
+    };
+    // The keys have been there for a while.
+    let since =
+        json!({"metadata": {"annotations": {"keystone.openstack.c5c3.io/primary-since": "1=2026-01-01T00:00:00Z"}}});
+    patch("gate-fernet-keys", since).await;
+
+    let present = KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap();
+    let wrong = KeySet::new(Key::new([1; 32]), Key::new([2; 32]));
+    patch("gate-fernet-keys-rotation", json!({"data": wrong.data()})).await;
+    until(&stage, |object: Option<&Keystone>| {
+        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
+        let refused =
+            |c: &c5c3_api::blocks::Condition| c.message.as_ref().is_some_and(|text| text.contains("was refused"));
+        conditions.is_some_and(|all| all.iter().any(|c| c.r#type == "FernetKeysReady" && refused(c)))
+    })
+    .await;
+    assert_eq!(KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap(), present);
+
+    let next = present.rotated(Key::new([3; 32]));
+    let whole: Vec<Value> = vec![json!({"op": "add", "path": "/data", "value": next.data()})];
+    let whole: Patch<DynamicObject> = Patch::Json(serde_json::from_value(whole.into()).unwrap());
+    let api = stage.api(&json!({"apiVersion": "v1", "kind": "Secret"}));
+    api.patch("gate-fernet-keys-rotation", &PatchParams::default(), &whole).await.unwrap();
+    let taken = |secret: Option<&Secret>| {
+        secret
+            .and_then(|secret| secret.data.as_ref())
+            .is_some_and(|data| KeySet::read(data).is_ok_and(|keys| keys.primary() == 2))
+    };
+    tokio::time::timeout(PATIENCE, await_condition(secrets, "gate-fernet-keys", taken)).await.unwrap().unwrap();
+    assert_eq!(KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap(), next);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_password_runs_the_bootstrap_again_and_a_wrong_spec_changes_nothing() {
+    let stage = Stage::set().await;
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    until(&stage, ready_is("True", "Ready")).await;
+    let jobs = stage.api(&json!({"apiVersion": "batch/v1", "kind": "Job"}));
+    let bootstrap = || async {
+        let all = jobs.list(&ListParams::default()).await.unwrap();
+        all.items
+            .into_iter()
+            .map(|job| job.name_any())
+            .filter(|name| name.starts_with("gate-bootstrap-"))
+            .collect::<Vec<_>>()
+    };
+    let before = bootstrap().await;
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
+    let password = Patch::Merge(json!({"stringData": {"password": "another"}}));
+    secrets.patch("keystone-admin-credentials", &PatchParams::default(), &password).await.unwrap();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while bootstrap().await == before || bootstrap().await.len() != 1 {
+        assert!(tokio::time::Instant::now() < deadline, "no new bootstrap: {:?}", bootstrap().await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    let api: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
+    until(&stage, ready_is("True", "Ready")).await;
+    let before = versions(&stage).await;
+    let wrong = Patch::Merge(json!({"spec": {"extraConfig": {"token": {"expirations": "1"}}}}));
+    api.patch("gate", &PatchParams::default(), &wrong).await.unwrap();
+    let refused = until(&stage, ready_is("False", "InvalidSpec")).await;
+    let message = refused.status.unwrap().conditions.remove(0).message.unwrap();
+    assert!(message.contains("did you mean expiration?"), "{message}");
+    let mut after = versions(&stage).await;
+    let own = format!("{}/gate", Keystone::kind(&()));
+    after.insert(own.clone(), before[&own].clone());
+    assert_eq!(after, before);
+}

@@ -1,0 +1,8 @@
+//! Keystone objects: their plans, every field of them, and their life on a cluster.
+
+mod fields;
+mod hands;
+mod life;
+mod plans;
+mod upgrades;
+mod world;

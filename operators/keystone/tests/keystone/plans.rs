@@ -1,0 +1,119 @@
+//! Plans in full, for objects as people write them.
+
+use c5c3_kit::Plan;
+use serde_json::{Value, json};
+
+use crate::world::{World, example, file, keystone, secret};
+
+const SMALL: &str = include_str!("../../../../examples/keystone/keystone-small.yaml");
+const FULL: &str = include_str!("../../../../examples/keystone/keystone-full.yaml");
+const BROWNFIELD: &str = include_str!("brownfield.yaml");
+
+fn plan(text: &str) -> Plan {
+    World::default().plan(&example(text)).unwrap()
+}
+
+#[test]
+fn the_plan_of_a_small_keystone() {
+    insta::assert_snapshot!(plan(SMALL).golden());
+}
+
+#[test]
+fn the_plan_of_a_keystone_with_everything() {
+    insta::assert_snapshot!(plan(FULL).golden());
+}
+
+#[test]
+fn the_plan_of_a_keystone_on_servers_of_somebodys() {
+    insta::assert_snapshot!(plan(BROWNFIELD).golden());
+}
+
+#[test]
+fn the_files_of_a_keystone_with_everything() {
+    let plan = plan(FULL);
+    let files = ["keystone.conf", "policy.yaml", "uwsgi.ini", "entry.json", "health.json"];
+    let text: Vec<String> = files.map(|name| format!("== {name}\n{}", file(&plan, "gate-config", name))).into();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn no_secret_is_in_anything_but_a_secret() {
+    let plan = plan(FULL);
+    let text = plan.golden();
+    for value in ["db$ecret", "db%24ecret", "adm1n", "ZGIkZWNyZXQ", "YWRtMW4"] {
+        assert!(!text.contains(value), "{value}");
+    }
+    assert!(file(&plan, "gate-config", "keystone.conf").contains("user=gatekeeper&password=db%24ecret%2F1\n"));
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let wrong = keystone(&json!({
+        "fernet": {"rotationSchedule": "* * * * *"},
+        "extraConfig": {"token": {"expirations": "1"}, "database": {"connection": "sqlite://"}},
+        "policyOverrides": {"rules": {"identity:list_user": "role:admin", "identity:get_user": "admin"}},
+        "middleware": [{"name": "audit", "filterFactory": "x:y", "position": {"after": "admin_service"}}],
+    }));
+    insta::assert_snapshot!(World::default().plan(&wrong).unwrap_err());
+}
+
+#[test]
+fn what_is_missing_is_waited_for_by_name_and_the_keys_do_not_wait() {
+    let world =
+        World::default().without("keystone-db-credentials").without("keystone-admin-credentials").without("mariadb");
+    let plan = world.plan(&keystone(&json!({}))).unwrap();
+    let waits: Vec<String> = plan
+        .steps
+        .iter()
+        .flat_map(|step| step.waits.iter().map(|wait| format!("{}: {}", step.condition, wait.message(Some("cloud")))))
+        .collect();
+    insta::assert_snapshot!(waits.join("\n"));
+    let keys = plan.steps.iter().find(|step| step.condition == "FernetKeysReady").unwrap();
+    assert!(keys.waits.is_empty() && !keys.children.is_empty());
+    let deployment = plan.steps.iter().find(|step| step.condition == "DeploymentReady").unwrap();
+    assert!(deployment.children.is_empty());
+}
+
+#[test]
+fn a_keystone_that_runs_does_not_wait_for_others_to_be_ready() {
+    let mut object = keystone(&json!({"dependsOn": [{"kind": "MariaDB", "name": "mariadb"}]}));
+    let mut world = World::default();
+    for one in &mut world.objects {
+        if one["kind"] == "MariaDB" {
+            one["status"]["conditions"][0]["status"] = "False".into();
+        }
+    }
+    let waits = |plan: &Plan| plan.steps.iter().map(|step| step.waits.len()).sum::<usize>();
+    // Beside those for MariaDB, one for the API to answer.
+    assert!(waits(&world.plan(&object).unwrap()) > 1);
+    object["status"] = json!({"installedRelease": "28.0.0", "conditions": []});
+    assert_eq!(waits(&world.plan(&object).unwrap()), 1);
+}
+
+#[test]
+fn keys_that_cannot_be_read_are_left_for_somebody_to_mend() {
+    let world = World::default().with(secret("gate-fernet-keys", &[("0", "torn")]));
+    let plan = world.plan(&keystone(&json!({}))).unwrap();
+    let keys = plan.steps.iter().find(|step| step.condition == "FernetKeysReady").unwrap();
+    assert!(keys.waits[0].failed, "{:?}", keys.waits);
+    assert!(plan.children().all(|child| child.reference().name != "gate-fernet-keys"));
+}
+
+#[test]
+fn keys_are_pushed_to_a_store_that_is_there() {
+    let pushes = |world: &World, spec: &Value| {
+        let plan = world.plan(&keystone(spec)).unwrap();
+        plan.children()
+            .filter(|child| child.resource.kind == "PushSecret")
+            .map(|child| child.object.data["spec"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert!(pushes(&World::default(), &json!({})).is_empty());
+    let store = json!({"apiVersion": "external-secrets.io/v1", "kind": "ClusterSecretStore",
+                       "metadata": {"name": "openbao-cluster-store"}, "spec": {"provider": {}}});
+    let found = pushes(&World::default().with(store), &json!({}));
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0]["data"][0]["match"]["remoteRef"]["remoteKey"], "openstack/keystone/cloud/gate/fernet-keys");
+    let asked = pushes(&World::default(), &json!({"secretStoreRef": {"name": "vault", "kind": "SecretStore"}}));
+    assert_eq!(asked[0]["secretStoreRefs"][0], json!({"name": "vault", "kind": "SecretStore"}));
+}
