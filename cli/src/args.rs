@@ -16,8 +16,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a Kubernetes cluster on this machine, with real containers, and the operators on it
-    #[command(after_help = "Try it:\n  c5c3 up --detach\n  eval \"$(c5c3 env)\"\n  kubectl get nodes\n\n\
+    /// Start a cloud on this machine: Kubernetes with real containers, the operators, and a ControlPlane that they bring up
+    #[command(after_help = "Try it:\n  c5c3 up --detach\n  eval \"$(c5c3 env)\"\n  openstack token issue\n\n\
+        Images are built the first time, and kept. With --bare there is an empty Kubernetes cluster in a second.\n\n\
         In the foreground, Ctrl-C ends the cluster as `c5c3 down` does; its data stays. A cluster whose process was \
         killed is taken over by the next `c5c3 up`, and its containers go on running meanwhile.\n\
         Image archives (OCI or Docker) that are put into DIR/images are imported by every node.")]
@@ -112,7 +113,13 @@ pub(crate) struct UpArgs {
     /// Return when the cluster is ready, and leave it running
     #[arg(long)]
     pub(crate) detach: bool,
-    /// Start no operators
+    /// The ControlPlane to bring up, and what belongs to it; a small one that is built in when absent
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["bare", "no_operators"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Bring up no ControlPlane: the cluster alone, with the operators
+    #[arg(long)]
+    pub(crate) bare: bool,
+    /// Start no operators, and bring up no ControlPlane
     #[arg(long)]
     pub(crate) no_operators: bool,
     /// What is logged, such as info or info,c5c3_node=debug; warn in the foreground, info when detached

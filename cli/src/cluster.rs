@@ -1,5 +1,6 @@
 //! `c5c3 down`, `env`, `doctor` and `node`: what is done with the cluster on this machine beside starting it.
 
+use std::fmt::Write as _;
 use std::future::Future;
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use c5c3_cluster::{Ask, agent, doctor};
 use c5c3_kit::logging::{self, Format};
 
 use crate::args::{DataArgs, DownArgs, NodeAgentArgs, NodeArgs, NodeChange};
-use crate::up::{folder, say};
+use crate::up::{clouds, folder, say};
 use crate::{Done, print};
 
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
@@ -22,11 +23,18 @@ pub(crate) fn down(args: &DownArgs) -> Done {
 }
 
 pub(crate) fn env(args: &DataArgs) -> Done {
-    let kubeconfig = folder(args)?.kubeconfig();
+    let folder = folder(args)?;
+    let kubeconfig = folder.kubeconfig();
     if !kubeconfig.exists() {
         return Err(format!("{} is not there: start the cluster with `c5c3 up`", kubeconfig.display()));
     }
-    print(&format!("export KUBECONFIG={}\n", quoted(&kubeconfig.display().to_string())))
+    let mut lines = format!("export KUBECONFIG={}\n", quoted(&kubeconfig.display().to_string()));
+    let clouds = clouds::path(&folder);
+    if clouds.exists() {
+        let file = quoted(&clouds.display().to_string());
+        let _ = writeln!(lines, "export OS_CLIENT_CONFIG_FILE={file}\nexport OS_CLOUD={}", clouds::CLOUD);
+    }
+    print(&lines)
 }
 
 /// A word that a shell takes as it is.

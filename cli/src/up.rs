@@ -1,4 +1,9 @@
-//! `c5c3 up`: the cluster on this machine, and the operators on it.
+//! `c5c3 up`: the cluster on this machine, the operators on it, and the ControlPlane that they bring up.
+
+pub(crate) mod clouds;
+mod control_plane;
+mod images;
+mod live;
 
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::process::{Command, ExitCode, Stdio};
@@ -18,9 +23,11 @@ use tokio_util::task::TaskTracker;
 use crate::Done;
 use crate::args::{DataArgs, UpArgs};
 use crate::operator::{self, stop_asked};
+use control_plane::Wanted;
 
-/// What the detached process says when the cluster is ready.
+/// What the detached process says when the cluster is ready, and when it runs but its ControlPlane is late.
 const READY: &str = "ready";
+const LATE: &str = "late";
 
 /// The annotation of a CRD by which an unchanged one is known at the next start.
 const HASH: &str = "c5c3.io/installed-hash";
@@ -47,13 +54,15 @@ pub(crate) fn say(line: &str) {
 
 async fn serve(args: &UpArgs) -> Done {
     let folder = folder(&args.data)?;
+    let bare = args.bare || args.no_operators;
+    let wanted = if bare { None } else { Some(Wanted::read(args.file.as_deref())?) };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let marks = args.label.iter().chain(&args.taint).cloned().collect();
     let options = Options { folder: folder.clone(), nodes: args.nodes, marks, program };
     let cluster = Cluster::start(options, &say).await.map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();
     let outcome = tokio::select! {
-        outcome = live(args, &folder, &cluster, &stop) => outcome,
+        outcome = live(args, &folder, &cluster, wanted.as_ref(), &stop) => outcome,
         () = stop_asked() => Ok(()),
     };
     say("ending");
@@ -62,24 +71,42 @@ async fn serve(args: &UpArgs) -> Done {
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
-/// The cluster's life: operators are started, nodes get ready, commands are answered. Ends only when something is wrong.
-async fn live(args: &UpArgs, folder: &Folder, cluster: &Cluster, stop: &CancellationToken) -> Result<(), String> {
-    let operators = TaskTracker::new();
+/// The cluster's life: operators are started, nodes get ready, the ControlPlane comes up, commands are answered. Ends only
+/// when something is wrong.
+async fn live(
+    args: &UpArgs,
+    folder: &Folder,
+    cluster: &Cluster,
+    wanted: Option<&Wanted>,
+    stop: &CancellationToken,
+) -> Result<(), String> {
+    let tasks = TaskTracker::new();
+    let client = cluster.client("up");
     let operate = async {
         if !args.no_operators {
-            let client = cluster.client("operators");
             install(&client).await.map_err(|error| format!("cannot install the CRDs: {error}"))?;
-            start_operators(&client, &operators, stop);
+            tasks.spawn(c5c3_providers::run(cluster.client("providers"), stop.clone()));
+            start_operators(&cluster.client("operators"), &tasks, stop);
         }
         Ok(())
     };
     let nodes = async { cluster.ready(&say).await.map_err(|error| error.to_string()) };
+    let provide = async {
+        match wanted {
+            Some(wanted) => wanted.provide(folder).await,
+            None => Ok(Vec::new()),
+        }
+    };
     let ready = async {
-        tokio::try_join!(operate, nodes)?;
+        let ((), (), images) = tokio::try_join!(operate, nodes, provide)?;
+        let is_ready = match wanted {
+            Some(wanted) => wanted.bring_up(&client, folder, &images).await?,
+            None => true,
+        };
         if std::io::stdout().is_terminal() {
-            hint(folder);
+            hint(folder, is_ready);
         } else {
-            say(READY);
+            say(if is_ready { READY } else { LATE });
         }
         std::future::pending::<Result<(), String>>().await
     };
@@ -90,10 +117,17 @@ async fn live(args: &UpArgs, folder: &Folder, cluster: &Cluster, stop: &Cancella
 }
 
 /// Three things to try.
-fn hint(folder: &Folder) {
+fn hint(folder: &Folder, is_ready: bool) {
     let default = folder.path() == Folder::default_path();
     let data = if default { String::new() } else { format!(" --data {}", folder.path().display()) };
-    say(&format!("\nthe cluster is ready\n\n  eval \"$(c5c3 env{data})\"\n  kubectl get nodes\n  c5c3 down{data}\n"));
+    let has_cloud = clouds::path(folder).exists();
+    let (what, first) = match (is_ready, has_cloud) {
+        (true, true) => ("the cloud is ready", "openstack token issue".to_owned()),
+        (true, false) => ("the cluster is ready", "kubectl get nodes".to_owned()),
+        (false, _) => ("the cluster is ready, and its ControlPlane is late", format!("c5c3 why{data}")),
+    };
+    let last = if has_cloud { format!("c5c3 status{data}") } else { format!("c5c3 down{data}") };
+    say(&format!("\n{what}\n\n  eval \"$(c5c3 env{data})\"\n  {first}\n  {last}\n"));
 }
 
 /// Installs the CRDs that are not there as they are now.
@@ -139,9 +173,9 @@ fn detach(args: &UpArgs) -> Done {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
     for line in lines {
-        if line == READY {
-            hint(&folder);
-            return Ok(ExitCode::SUCCESS);
+        if line == READY || line == LATE {
+            hint(&folder, line == READY);
+            return Ok(if line == READY { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         say(&line);
     }

@@ -22,7 +22,7 @@ use crate::{Done, print};
 
 pub(crate) use overview::trees as overview;
 pub(crate) use read::world;
-pub(crate) use tree::Tree;
+pub(crate) use tree::{State, Tree};
 pub(crate) use world::World;
 
 pub(crate) fn status(args: &StatusArgs) -> Done {

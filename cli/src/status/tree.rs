@@ -12,7 +12,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    fn mark(self) -> char {
+    pub(crate) fn mark(self) -> char {
         match self {
             Self::Ready => '✓',
             Self::Waiting => '…',

@@ -34,7 +34,7 @@ impl Machine {
 
     /// Starts the cluster once more.
     pub fn again(&self) {
-        self.ok(&format!("$C5C3 up --detach --data $PWD/data --nodes {}", self.nodes));
+        self.ok(&format!("$C5C3 up --bare --detach --data $PWD/data --nodes {}", self.nodes));
     }
 
     /// Kills the process that runs the cluster with SIGKILL, and waits until it is gone.

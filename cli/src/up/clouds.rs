@@ -1,0 +1,114 @@
+//! `clouds.yaml`: how the OpenStack client signs in, in a file of the cluster's own that nobody else may read.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use c5c3_cluster::Folder;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// What the client knows the cloud as.
+pub(crate) const CLOUD: &str = "c5c3";
+
+/// Where the file is.
+pub(crate) fn path(folder: &Folder) -> PathBuf {
+    folder.path().join("clouds.yaml")
+}
+
+/// Who signs in, and where.
+struct Login {
+    url: String,
+    user: String,
+    password: String,
+    region: String,
+}
+
+/// Writes the file for the administrator of a Keystone.
+pub(super) async fn write(client: &Client, folder: &Folder, keystone: &Value) -> Result<(), String> {
+    let login = login(client, keystone).await?;
+    let text = document(&login).to_string();
+    // JSON is YAML, and needs no quoting of ours.
+    private(&path(folder), &text).map_err(|error| format!("cannot write {}: {error}", path(folder).display()))
+}
+
+async fn login(client: &Client, keystone: &Value) -> Result<Login, String> {
+    let namespace = keystone["metadata"]["namespace"].as_str().unwrap_or_default();
+    let bootstrap = &keystone["spec"]["bootstrap"];
+    let secret = &bootstrap["adminPasswordSecretRef"];
+    let name = secret["name"].as_str().unwrap_or("keystone-admin-credentials");
+    let key = secret["key"].as_str().unwrap_or("password");
+    let failed = |what: &str, error: kube::Error| format!("cannot read {what}: {error}");
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let found = secrets.get(name).await.map_err(|error| failed(&format!("secret/{name}"), error))?;
+    let password =
+        found.data.unwrap_or_default().remove(key).ok_or_else(|| format!("secret/{name} has no key {key}"))?;
+    let password = String::from_utf8(password.0).map_err(|_| format!("secret/{name}: {key} is not text"))?;
+    Ok(Login {
+        url: url(client, namespace, keystone).await?,
+        user: bootstrap["adminUser"].as_str().unwrap_or("admin").to_owned(),
+        password,
+        region: bootstrap["region"].as_str().unwrap_or("RegionOne").to_owned(),
+    })
+}
+
+/// Where this machine reaches the API: names of the cluster mean nothing to it, the addresses of Services do.
+pub(super) async fn url(client: &Client, namespace: &str, keystone: &Value) -> Result<String, String> {
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let name = keystone["metadata"]["name"].as_str().unwrap_or("keystone");
+    let service = services.get(name).await.map_err(|error| format!("cannot read service/{name}: {error}"))?;
+    let spec = service.spec.unwrap_or_default();
+    let address = spec.cluster_ip.ok_or_else(|| format!("service/{name} has no address"))?;
+    let port = spec.ports.unwrap_or_default().first().map_or(5000, |port| port.port);
+    let scheme = if keystone["spec"]["tls"]["enabled"] == true { "https" } else { "http" };
+    Ok(format!("{scheme}://{address}:{port}/v3"))
+}
+
+fn document(login: &Login) -> Value {
+    json!({"clouds": {CLOUD: {
+        "auth": {
+            "auth_url": login.url,
+            "username": login.user,
+            "password": login.password,
+            "project_name": "admin",
+            "user_domain_name": "Default",
+            "project_domain_name": "Default",
+        },
+        "region_name": login.region,
+        "identity_api_version": 3,
+        "interface": "public",
+    }}})
+}
+
+/// Writes a file that only its owner may read, all at once.
+fn private(path: &Path, text: &str) -> std::io::Result<()> {
+    let partial = path.with_extension("part");
+    let mut file = std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(partial, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_file_is_the_owners_alone_and_reads_as_yaml() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clouds.yaml");
+        let login = Login {
+            url: "http://10.0.0.1:5000/v3".into(),
+            user: "admin".into(),
+            password: "it's \"quoted\": #1".into(),
+            region: "RegionOne".into(),
+        };
+        private(&path, &document(&login).to_string()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let read: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(read["clouds"]["c5c3"]["auth"]["password"], "it's \"quoted\": #1");
+    }
+}

@@ -1,0 +1,92 @@
+//! Images for the cluster: built unless they are there, and put where its nodes import them from.
+
+use std::path::Path;
+use std::time::Duration;
+
+use c5c3_cluster::Folder;
+use c5c3_images::{Progress, Ready};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::say;
+
+/// How often the nodes are asked whether they have them.
+const INTERVAL: Duration = Duration::from_millis(300);
+
+/// Makes sure that the images are in the cluster's folder. Blocks, and says what it does.
+pub(super) fn provide(folder: &Folder, names: &[&str]) -> Result<Vec<Ready>, String> {
+    let ready = c5c3_images::ensure(names, &Told).map_err(|error| format!("cannot build the images: {error}"))?;
+    let to = folder.images();
+    std::fs::create_dir_all(&to).map_err(|error| format!("cannot make {}: {error}", to.display()))?;
+    for image in &ready {
+        place(image, &to).map_err(|error| format!("cannot put {} into {}: {error}", image.name, to.display()))?;
+    }
+    Ok(ready)
+}
+
+/// Puts an archive into the folder under a name that tells its content, and takes older ones of the same image away.
+fn place(image: &Ready, folder: &Path) -> std::io::Result<()> {
+    let prefix = format!("c5c3-{}-", image.name);
+    let digest: String = image.digest.chars().skip_while(|c| *c != ':').skip(1).take(16).collect();
+    let name = format!("{prefix}{digest}.tar");
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        let old = entry.file_name();
+        let old = old.to_string_lossy();
+        if old.strip_prefix(&prefix).is_some_and(|rest| rest.ends_with(".tar")) && old != name {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    let target = folder.join(&name);
+    if target.exists() {
+        return Ok(());
+    }
+    // A half-written archive would be imported: it gets its name when it is whole.
+    let partial = folder.join(format!("{name}.part"));
+    if std::fs::hard_link(&image.archive, &target).is_ok() {
+        return Ok(());
+    }
+    std::fs::copy(&image.archive, &partial)?;
+    std::fs::rename(partial, target)
+}
+
+/// Waits until every node has the images: a pod that asks too early is put off for a while.
+pub(super) async fn imported(client: &Client, images: &[Ready]) -> Result<(), String> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    loop {
+        let listed = nodes.list(&ListParams::default()).await.map_err(|error| format!("cannot list nodes: {error}"))?;
+        if !listed.items.is_empty() && listed.items.iter().all(|node| has_all(node, images)) {
+            return Ok(());
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+fn has_all(node: &Node, images: &[Ready]) -> bool {
+    let there = node.status.as_ref().and_then(|status| status.images.as_ref()).into_iter().flatten();
+    let names: Vec<&String> = there.flat_map(|image| image.names.iter().flatten()).collect();
+    images.iter().all(|image| names.iter().any(|name| **name == image.reference))
+}
+
+/// Says each stage on a line.
+struct Told;
+
+impl Progress for Told {
+    fn planned(&self, stages: usize) {
+        if stages > 0 {
+            say(&format!("images     {stages} stages to build; they are kept for the next time"));
+        }
+    }
+
+    fn begun(&self, image: &str, stage: &str) {
+        say(&format!("images     {image}: {stage}"));
+    }
+
+    fn ended(&self, image: &str, stage: &str, took: Duration, _: u64) {
+        say(&format!("images     {image}: {stage} took {:.1} s", took.as_secs_f64()));
+    }
+
+    fn note(&self, text: &str) {
+        say(&format!("images     {text}"));
+    }
+}
