@@ -1,17 +1,18 @@
 //! Digests of content, and JSON with one spelling.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use oci_spec::image::{Digest, DigestAlgorithm, Sha256Digest};
+use ring::digest::{Context, SHA256};
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::Error;
 
 /// The digest of some bytes.
 pub fn digest_of(bytes: &[u8]) -> Digest {
-    digest(&Sha256::digest(bytes))
+    digest(ring::digest::digest(&SHA256, bytes).as_ref())
 }
 
 fn digest(hash: &[u8]) -> Digest {
@@ -28,20 +29,26 @@ pub(crate) fn hex(digest: &Digest) -> Result<&str, Error> {
 }
 
 /// A writer that knows the digest and the size of what has passed through it.
-#[derive(Debug)]
 pub(crate) struct Hashing<W> {
     inner: W,
-    hash: Sha256,
+    /// ring's is fast in unoptimised builds, too, in which tests pack gigabytes.
+    hash: Context,
     size: u64,
+}
+
+impl<W: fmt::Debug> fmt::Debug for Hashing<W> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Hashing").field("inner", &self.inner).field("size", &self.size).finish_non_exhaustive()
+    }
 }
 
 impl<W: Write> Hashing<W> {
     pub(crate) fn new(inner: W) -> Self {
-        Self { inner, hash: Sha256::new(), size: 0 }
+        Self { inner, hash: Context::new(&SHA256), size: 0 }
     }
 
     pub(crate) fn finish(self) -> (W, Digest, u64) {
-        (self.inner, digest(&self.hash.finalize()), self.size)
+        (self.inner, digest(self.hash.finish().as_ref()), self.size)
     }
 }
 
