@@ -70,14 +70,12 @@ pub(crate) struct VerifyArgs {
 
 pub(crate) fn verify(args: &VerifyArgs) -> Done {
     let key = args.key.as_deref().map(PublicKey::read).transpose().map_err(said)?;
-    match &args.archive {
-        Some(file) => verify_archive(file, key.as_ref()),
-        None => {
-            let (layout, images) = find(&args.place, &args.names)?;
-            let images: Vec<_> = images.iter().map(|image| (image.name(), &image.image)).collect();
-            verify_all(&layout, &images, key.as_ref())
-        }
+    if let Some(file) = &args.archive {
+        return verify_archive(file, key.as_ref());
     }
+    let (layout, images) = find(&args.place, &args.names)?;
+    let images: Vec<_> = images.iter().map(|image| (image.name(), &image.image)).collect();
+    verify_all(&layout, &images, key.as_ref())
 }
 
 /// An archive is unpacked to be looked at, and nothing of it stays.

@@ -110,12 +110,11 @@ impl Wanted {
             let (version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
             let (group, version) = version.split_once('/').unwrap_or(("", &version));
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-            let api: Api<DynamicObject> = match kind.as_str() {
-                "Namespace" => Api::all_with(client.clone(), &resource),
-                _ => {
-                    let own = document.pointer("/metadata/namespace").and_then(Value::as_str);
-                    Api::namespaced_with(client.clone(), own.unwrap_or(&namespace), &resource)
-                }
+            let api: Api<DynamicObject> = if kind == "Namespace" {
+                Api::all_with(client.clone(), &resource)
+            } else {
+                let own = document.pointer("/metadata/namespace").and_then(Value::as_str);
+                Api::namespaced_with(client.clone(), own.unwrap_or(&namespace), &resource)
             };
             let applied = api.patch(&name, &params, &Patch::Apply(document)).await;
             applied.map_err(|error| failed(&format!("{}/{name}", kind.to_lowercase()), error))?;

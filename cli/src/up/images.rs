@@ -33,7 +33,7 @@ fn place(image: &Ready, folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)?.flatten() {
         let old = entry.file_name();
         let old = old.to_string_lossy();
-        if old.strip_prefix(&prefix).is_some_and(|rest| rest.ends_with(".tar")) && old != name {
+        if old.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar")).is_some() && old != name {
             std::fs::remove_file(entry.path())?;
         }
     }

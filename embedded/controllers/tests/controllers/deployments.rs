@@ -258,9 +258,13 @@ async fn a_deployment_lives_with_what_others_write_into_its_status() -> Tested {
     let restored = |found: Option<&Deployment>| found.is_some_and(|found| status(found)["readyReplicas"] == 1);
     let found = eventually(&api, "press", restored).await.expect("a deployment");
     assert_eq!(condition(&found, "StatusUpdate"), "True E2E");
+    let patched = ListParams::default().labels("test=patched");
     let all = Api::<Deployment>::all(stage.client.clone());
-    assert_eq!(all.list(&ListParams::default().labels("test=patched")).await?.items.len(), 1);
-    api.delete_collection(&DeleteParams::default(), &ListParams::default().labels("test=patched")).await?;
+    assert_eq!(all.list(&patched).await?.items.len(), 0, "labels are not written with the status");
+    let label = json!({"metadata": {"labels": {"test": "patched"}}});
+    api.patch("press", &PatchParams::default(), &Patch::Merge(label)).await?;
+    assert_eq!(all.list(&patched).await?.items.len(), 1);
+    api.delete_collection(&DeleteParams::default(), &patched).await?;
     stage.pods_until("app=press", <[Pod]>::is_empty).await;
     sets_until(&stage, <[(String, i32)]>::is_empty).await;
     Ok(())
