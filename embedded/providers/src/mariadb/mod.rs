@@ -2,8 +2,8 @@
 //!
 //! | object | becomes |
 //! |---|---|
-//! | MariaDB | the objects of [`children`], by the names that the genuine operator gives them |
-//! | Database, User, Grant | [`sql`], as root, on the server that they name |
+//! | MariaDB | the objects of `children`, by the names that the genuine operator gives them |
+//! | Database, User, Grant | `sql`, as root, on the server that they name |
 //! | MaxScale | a refusal |
 //!
 //! How the members of a Galera cluster find each other again after a crash is among themselves, and needs nobody: see
