@@ -189,8 +189,8 @@ impl Builder {
         let mut needed: Vec<Key> = Vec::new();
         let mut below: BTreeSet<&Key> = BTreeSet::new();
         for stage in plan.stages.iter().rev() {
-            let with_files = below.contains(&stage.key);
-            let wanted = shipped.contains(&stage.key) || with_files;
+            let wanted = shipped.contains(&stage.key) || below.contains(&stage.key);
+            let with_files = below.contains(&stage.key) || matches!(stage.work, Work::Bootstrap { .. });
             if wanted && self.cache.built(layout, &stage.key, with_files).is_none_or(|built| self.refuses(&built)) {
                 below.extend(&stage.below);
                 needed.push(stage.key.clone());

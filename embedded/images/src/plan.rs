@@ -13,7 +13,7 @@ use crate::version::{normal, upstream};
 use crate::{Error, Problem};
 
 /// Goes up whenever the same inputs would give another layer.
-const ENGINE: u32 = 1;
+const ENGINE: u32 = 3;
 
 /// The version of uv that environments are made with; it names itself in them.
 pub const UV: &str = "0.13.7";
@@ -227,14 +227,10 @@ impl Planner<'_> {
         for stage in &mut self.plan.stages {
             stage.is_foundation |= below.contains(&stage.key);
         }
+        // The base is one whatever this plan is for: others will stand on it.
+        let is_foundation = matches!(work, Work::Bootstrap { .. });
         if self.plan.stage(&key).is_none() {
-            self.plan.stages.push(Stage {
-                image: image.to_owned(),
-                key: key.clone(),
-                below,
-                is_foundation: false,
-                work,
-            });
+            self.plan.stages.push(Stage { image: image.to_owned(), key: key.clone(), below, is_foundation, work });
         }
         key
     }
@@ -402,6 +398,12 @@ mod tests {
         let catalogue = Catalogue::embedded().unwrap();
         let copy = edited("README.md", str::to_owned);
         assert_eq!(plan(&catalogue, &["nova"]).images[0].layers, plan(&copy, &["nova"]).images[0].layers);
+    }
+
+    #[test]
+    fn the_base_keeps_its_files_even_if_it_is_built_for_itself() {
+        let plan = plan(&Catalogue::embedded().unwrap(), &["base"]);
+        assert!(plan.stages[0].is_foundation);
     }
 
     #[test]

@@ -7,10 +7,12 @@ use std::path::Path;
 use crate::Problem;
 use crate::stage::within;
 
-/// Left behind by installing, and different each time or of no use.
-const LEFT: [&str; 12] = [
+/// Left behind by installing, and different each time or of no use; among them what should be one machine's secret.
+const LEFT: [&str; 15] = [
     "etc/group-",
     "etc/gshadow-",
+    "etc/nvme/hostid",
+    "etc/nvme/hostnqn",
     "etc/passwd-",
     "etc/shadow-",
     "etc/.pwd.lock",
@@ -20,6 +22,7 @@ const LEFT: [&str; 12] = [
     "var/lib/dpkg/lock",
     "var/lib/dpkg/lock-frontend",
     "var/lib/dpkg/triggers/Lock",
+    "var/lib/rabbitmq/.erlang.cookie",
     "var/log",
 ];
 /// Folders whose files of this ending are copies of what they were before.
@@ -34,6 +37,10 @@ pub(super) fn tidy(root: &Path) -> Result<u64, Problem> {
         if !(is_base && path.is_dir()) {
             crate::cache::remove(&path).map_err(within)?;
         }
+    }
+    if !is_base {
+        // Another one each time; below it is the base's, which is empty.
+        crate::cache::remove(&root.join("etc/machine-id")).map_err(within)?;
     }
     for folder in OLD.map(|folder| root.join(folder)) {
         for name in crate::cache::names(&folder).unwrap_or_default().iter().filter(|name| name.ends_with("-old")) {

@@ -17,8 +17,9 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const INDEXES: [&str; 5] = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_INSECURE_HOST"];
 
 /// Hashes instead of times, and never checked at run time: the files are read-only, and bytecode that depends on a time
-/// would differ from build to build.
-const COMPILE: &str = "PYTHONDONTWRITEBYTECODE=1 \"$1/bin/python\" -m compileall -f -q -j 2 \
+/// would differ from build to build. By one process, in the order of names: how a module is written down depends on the
+/// strings that those before it have left in memory.
+const COMPILE: &str = "PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 \"$1/bin/python\" -m compileall -f -q -j 1 \
     --invalidation-mode unchecked-hash \"$1/lib\" >/dev/null 2>&1 || true";
 
 pub(super) fn build(site: &Site<'_>, environment: &Environment) -> Result<(), Problem> {
