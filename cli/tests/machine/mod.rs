@@ -32,6 +32,13 @@ impl Machine {
         it
     }
 
+    /// Starts a cluster that has images of ours, which are built first if need be.
+    pub fn up_with(nodes: u8, images: &[&str]) -> Self {
+        let it = Self::up(nodes);
+        it.ok(&format!("$C5C3 image import --data $PWD/data {}", images.join(" ")));
+        it
+    }
+
     /// Starts the cluster once more.
     pub fn again(&self) {
         self.ok(&format!("$C5C3 up --bare --detach --data $PWD/data --nodes {}", self.nodes));
@@ -81,6 +88,7 @@ impl Machine {
             .env("HOME", self.folder.path())
             .env("KUBECONFIG", self.data().join("kubeconfig"))
             .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
+            .env("C5C3_IMAGE_CACHE", image_cache())
             .output()
             .unwrap();
         (String::from_utf8_lossy(&output.stdout).trim_end().to_owned(), output.status.success())
@@ -123,6 +131,11 @@ impl Machine {
         let nodes = (1..=self.nodes).map(|node| end(self.data().join(format!("nodes/node-{node}/agent.log"))));
         [state, end(self.data().join("c5c3.log"))].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Where images are kept that were built before: a test's own home has none.
+fn image_cache() -> PathBuf {
+    std::env::var_os("C5C3_IMAGE_CACHE").map_or_else(c5c3_images::Cache::default_path, PathBuf::from)
 }
 
 impl Drop for Machine {
