@@ -1,6 +1,8 @@
 //! A cluster's worth of links and containerds for a test, with names and addresses that no other test has, and of which
 //! nothing is left when it is dropped.
 
+pub mod pods;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

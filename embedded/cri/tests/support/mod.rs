@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::future::Future;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use c5c3_cri::testing::Machine;
+use c5c3_cri::testing::{Machine, pods};
 use c5c3_cri::{Runtime, Site, images, v1};
+
+pub use c5c3_cri::testing::pods::sandbox;
 
 /// Long enough for a machine with other things to do.
 pub const DEADLINE: Duration = Duration::from_mins(1);
@@ -22,34 +23,8 @@ pub struct Pod {
     pub log: String,
 }
 
-pub fn sandbox(site: &Site, name: &str) -> v1::PodSandboxConfig {
-    v1::PodSandboxConfig {
-        metadata: Some(v1::PodSandboxMetadata {
-            name: name.into(),
-            uid: format!("uid-{name}"),
-            namespace: "default".into(),
-            attempt: 0,
-        }),
-        hostname: name.into(),
-        log_directory: site.data().join("logs").join(name).to_string_lossy().into_owned(),
-        linux: Some(v1::LinuxPodSandboxConfig {
-            cgroup_parent: format!("{}/{name}", site.cgroup_parent()),
-            ..v1::LinuxPodSandboxConfig::default()
-        }),
-        ..v1::PodSandboxConfig::default()
-    }
-}
-
 pub fn container(image: &str, script: &str) -> v1::ContainerConfig {
-    v1::ContainerConfig {
-        metadata: Some(v1::ContainerMetadata { name: "main".into(), attempt: 0 }),
-        image: Some(v1::ImageSpec { image: image.into(), ..v1::ImageSpec::default() }),
-        command: words("sh -c"),
-        args: vec![script.into()],
-        log_path: "main.log".into(),
-        linux: Some(v1::LinuxContainerConfig::default()),
-        ..v1::ContainerConfig::default()
-    }
+    v1::ContainerConfig { command: words("sh -c"), args: vec![script.into()], ..pods::container(image) }
 }
 
 pub fn words(line: &str) -> Vec<String> {
@@ -72,25 +47,10 @@ pub fn web(word: &str) -> String {
     format!("echo {word} >/var/www/index.html; exec httpd -f -p 8080 -h /var/www")
 }
 
-/// What a server answers, asked again until it does.
+/// The word that a server answers with.
 pub fn get(address: SocketAddr) -> String {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let asked = TcpStream::connect_timeout(&address, Duration::from_secs(1)).and_then(|mut stream| {
-            stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer)?;
-            Ok(answer)
-        });
-        match asked {
-            Ok(answer) if answer.contains("200 OK") => {
-                return answer.lines().last().unwrap_or_default().to_owned();
-            }
-            late if Instant::now() > deadline => panic!("{address}: {late:?}"),
-            _ => std::thread::sleep(Duration::from_millis(20)),
-        }
-    }
+    let answer = pods::ask(address, DEADLINE, |answer| answer.contains("200 OK"));
+    answer.lines().last().unwrap_or_default().to_owned()
 }
 
 /// Waits until something is there.
