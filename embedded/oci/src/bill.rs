@@ -149,6 +149,10 @@ impl Format {
         }
     }
 
+    fn is_that_of(self, referrer: &Descriptor) -> bool {
+        referrer.artifact_type().as_ref().is_some_and(|kind| kind.to_string() == self.media_type())
+    }
+
     fn file(self) -> &'static str {
         match self {
             Self::CycloneDx => "bom.cdx.json",
@@ -180,6 +184,16 @@ impl Bill {
         }
     }
 
+    /// Attaches bills to an image in the formats in which it has none yet. Only then are its layers read.
+    pub fn furnish(layout: &Layout, name: &Reference, image: &Descriptor, known: &Provenance) -> Result<(), Error> {
+        let missing = Self::missing(layout, image.digest())?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let bill = Self::of(layout, name, image, known)?;
+        missing.into_iter().try_for_each(|format| bill.attach(layout, image, format).map(drop))
+    }
+
     /// Attaches the bill to its image, in a format.
     pub fn attach(&self, layout: &Layout, image: &Descriptor, format: Format) -> Result<Descriptor, Error> {
         let artifact = Artifact {
@@ -191,14 +205,17 @@ impl Bill {
         layout.attach(image, artifact)
     }
 
+    /// The formats in which nothing is attached to an image yet.
+    pub fn missing(layout: &Layout, image: &Digest) -> Result<Vec<Format>, Error> {
+        let referrers = layout.referrers(image)?;
+        Ok(Format::ALL.into_iter().filter(|format| !referrers.iter().any(|one| format.is_that_of(one))).collect())
+    }
+
     /// The bill that is attached to an image in a format, if there is one.
     pub fn attached(layout: &Layout, image: &Digest, format: Format) -> Result<Option<Vec<u8>>, Error> {
-        let of_format = |referrer: &&Descriptor| {
-            referrer.artifact_type().as_ref().is_some_and(|kind| kind.to_string() == format.media_type())
-        };
         let referrers = layout.referrers(image)?;
-        let found = referrers.iter().find(of_format).map(|referrer| layout.artifact(referrer)).transpose()?;
-        Ok(found.map(|artifact| artifact.content))
+        let found = referrers.iter().find(|referrer| format.is_that_of(referrer));
+        Ok(found.map(|referrer| layout.artifact(referrer)).transpose()?.map(|artifact| artifact.content))
     }
 
     /// The image's name as a package URL.

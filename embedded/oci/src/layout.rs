@@ -38,7 +38,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Opens the store in a folder, which is made if it is not there. Waits while somebody removes blobs from it.
+    /// Opens the store in a folder, which is made if it is not there. Waits while somebody removes blobs from it. Who is the
+    /// only one to have it open removes what processes that were killed have left half written.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();
         for folder in ["blobs/sha256", "partial"] {
@@ -46,8 +47,13 @@ impl Layout {
             fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
         }
         let users = lock_file(&root.join("users.lock"))?;
-        users.lock_shared().map_err(Error::file("lock", root.join("users.lock")))?;
+        let is_alone = users.try_lock().is_ok();
         let layout = Self { root, users };
+        if is_alone {
+            layout.sweep_partial()?;
+            layout.users.unlock().map_err(Error::file("unlock", &layout.root))?;
+        }
+        layout.users.lock_shared().map_err(Error::file("lock", &layout.root))?;
         layout.mark()?;
         Ok(layout)
     }
@@ -149,6 +155,19 @@ mod tests {
         drop(writer);
         assert!(!layout.contains(&digest_of(b"half of")));
         assert_eq!(fs::read_dir(folder.path().join("partial")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_goes_when_nobody_else_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("partial/.tmpleft");
+        let other = Layout::open(folder.path()).unwrap();
+        fs::write(&left, b"half of").unwrap();
+        drop(Layout::open(folder.path()).unwrap());
+        assert!(left.exists(), "somebody may be writing it");
+        drop(other);
+        drop(Layout::open(folder.path()).unwrap());
+        assert!(!left.exists());
     }
 
     #[test]

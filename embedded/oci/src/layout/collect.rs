@@ -42,8 +42,13 @@ impl Layout {
         }
         let keep: HashSet<&str> = keep.iter().map(Digest::digest).collect();
         let mut freed = self.sweep("blobs/sha256", |name| keep.contains(name))?;
-        freed.bytes += self.sweep("partial", |_| false)?.bytes;
+        freed.bytes += self.sweep_partial()?.bytes;
         Ok(freed)
+    }
+
+    /// Removes what is half written, for who knows that nobody is writing.
+    pub(super) fn sweep_partial(&self) -> Result<Freed, Error> {
+        self.sweep("partial", |_| false)
     }
 
     /// The entries that stay: images with a name, and what refers to something that stays. Adds all their blobs.
