@@ -2,10 +2,11 @@
 
 mod args;
 mod build;
-mod import;
+pub(crate) mod import;
 mod inspect;
 mod lock;
 mod progress;
+mod registry;
 mod stored;
 mod supply;
 mod trust;
@@ -29,7 +30,8 @@ pub(crate) fn run(args: &ImageArgs) -> Done {
         ImageCommand::Import(args) => import::run(args),
         ImageCommand::Sbom(args) => supply::sbom(args),
         ImageCommand::Export(args) => supply::export(args),
-        ImageCommand::Push(args) => supply::push(args),
+        ImageCommand::Push(args) => registry::push(args),
+        ImageCommand::Pull(args) => registry::pull(args),
         ImageCommand::Keygen(args) => trust::keygen(args),
         ImageCommand::Sign(args) => trust::sign(args),
         ImageCommand::Verify(args) => trust::verify(args),

@@ -2,7 +2,7 @@
 
 pub(crate) mod clouds;
 mod control_plane;
-mod images;
+pub(crate) mod images;
 mod live;
 
 use std::io::{BufRead, BufReader, IsTerminal};

@@ -1,4 +1,4 @@
-//! `c5c3 image sbom|export|push|keygen|sign|verify`, as they are used one after the other.
+//! `c5c3 image sbom|export|import|push|pull|keygen|sign|verify`, as they are used one after the other.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let desk = Self { folder: tempfile::tempdir().unwrap() };
+        let desk = Self::empty();
         let files = tempfile::tempdir().unwrap();
         fs::write(files.path().join("motd"), "hello").unwrap();
         let layout = desk.layout();
@@ -26,6 +26,11 @@ impl Desk {
         let image = Image { created: 0, config: Config::default(), steps, annotations: [].into() };
         layout.tag(&name(), &image.assemble(&layout).unwrap()).unwrap();
         desk
+    }
+
+    /// A store without images.
+    fn empty() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
     }
 
     fn layout(&self) -> Layout {
@@ -136,4 +141,42 @@ fn an_image_is_pushed_with_its_bills() {
     assert!(pushed.starts_with(&format!("{to}/hello:1.0 sha256:")) && pushed.contains("2 referrers"), "{pushed}");
     let error = desk.refuses(&["push", NAME, "--plain-http"]);
     assert!(error.contains("example.org is not on this machine"), "{error}");
+}
+
+#[test]
+fn an_image_is_pulled_by_others_if_the_right_key_has_signed_it() {
+    let (desk, other) = (Desk::new(), Desk::empty());
+    let server = Server::start(desk.folder.path());
+    let place = format!("{}/lab", server.1);
+    desk.says(&["keygen", "mine"]);
+    desk.says(&["keygen", "theirs"]);
+    desk.says(&["sign", NAME, "--key", "mine"]);
+    desk.says(&["push", NAME, "--to", &place, "--plain-http"]);
+    let key = |name: &str| desk.path(name).display().to_string();
+    let pull = ["pull", NAME, "--from", &place, "--plain-http", "--key"];
+    let refused = other.refuses(&[pull.as_slice(), &[&key("theirs.pub")]].concat());
+    assert!(refused.contains("none is by this key"), "{refused}");
+    assert!(other.refuses(&["verify", NAME]).contains("no image is named"));
+    let pulled = other.says(&[pull.as_slice(), &[&key("mine.pub")]].concat());
+    assert!(pulled.starts_with(&format!("{NAME} sha256:")) && pulled.contains("3 referrers"), "{pulled}");
+    assert!(other.says(&["sbom", NAME]).contains(r#""bomFormat":"CycloneDX""#));
+    let missing = other.refuses(&["pull", "example.org/c5c3/none:1.0", "--from", &place, "--plain-http"]);
+    assert!(missing.contains("lab/none:1.0"), "{missing}");
+}
+
+#[test]
+fn an_archive_is_handed_to_a_cluster_that_will_start_later() {
+    let (desk, other) = (Desk::new(), Desk::empty());
+    desk.says(&["export", NAME, "--output", "hello.tar"]);
+    let (archive, data) = (desk.path("hello.tar").display().to_string(), other.path("data").display().to_string());
+    let said = other.says(&["import", "--archive", &archive, "--data", &data]);
+    assert!(said.starts_with(&format!("{NAME} sha256:")) && said.contains("when it starts"), "{said}");
+    other.says(&["import", "--archive", &archive, "--as", "example.org/other:2", "--data", &data]);
+    let handed = fs::read_dir(other.path("data/images")).unwrap();
+    let mut handed: Vec<_> = handed.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    handed.sort();
+    assert!(handed[0].starts_with("example.org-c5c3-hello-1.0-") && handed[1].starts_with("example.org-other-2-"));
+    fs::write(desk.path("broken.tar"), "no archive").unwrap();
+    let broken = desk.path("broken.tar").display().to_string();
+    assert!(other.refuses(&["import", "--archive", &broken, "--data", &data]).contains("broken.tar"));
 }

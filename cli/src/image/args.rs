@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::supply::{ExportArgs, PushArgs, SbomArgs};
+use super::import::ImportArgs;
+use super::registry::{PullArgs, PushArgs};
+use super::supply::{ExportArgs, SbomArgs};
 use super::trust::{KeygenArgs, SignArgs, VerifyArgs};
 
 #[derive(Debug, Args)]
@@ -18,11 +20,14 @@ pub(crate) enum ImageCommand {
     /// Build images that are not in the cache, from locked Debian and Python packages; needs root
     #[command(after_help = "Examples:\n  c5c3 image build keystone mariadb\n  c5c3 image build --all\n  \
         c5c3 image build --all --release 2026.1\n\n\
-        The same inputs give the same digests. What is interrupted goes on where it was.")]
+        Each image has its bills of materials attached. The same inputs give the same digests, wherever and whenever;\n\
+        what is interrupted goes on where it was. Debian packages come from where this machine's apt gets them, or from\n\
+        C5C3_DEBIAN_MIRROR; Python packages from where UV_DEFAULT_INDEX says, or else from PyPI.")]
     Build(BuildArgs),
-    /// List all images, and how large those are that were built
+    /// List all images, and how large those are that were built: their own layers, and with those that they share
     List(WhereArgs),
-    /// Show how an image is run, its layers, packages and patches
+    /// Show how an image is run, its names, layers, packages and patches
+    #[command(after_help = "Example:\n  c5c3 image inspect nova --release 2026.1")]
     Inspect(OneArgs),
     /// Choose versions of packages anew, write the locks, and say what has changed
     #[command(
@@ -32,7 +37,9 @@ pub(crate) enum ImageCommand {
     )]
     Lock(LockArgs),
     /// Put images into the containerd of the cluster on this machine
-    #[command(after_help = "Example:\n  c5c3 image import keystone    # builds it first if need be")]
+    #[command(after_help = "Examples:\n  c5c3 image import keystone              # builds it first if need be\n  \
+        c5c3 image import --archive keystone.tar\n  c5c3 image import --archive web.tar --as example.org/web:1.0\n\n\
+        Pods use an image under the name that is printed, whatever registry it names: nothing is pulled then.")]
     Import(ImportArgs),
     /// Print an image's bill of materials: its packages, licences, hashes and patches
     #[command(
@@ -45,18 +52,27 @@ pub(crate) enum ImageCommand {
     Export(ExportArgs),
     /// Send images to a registry, with their bills of materials and signatures
     #[command(after_help = "Examples:\n  c5c3 image push keystone glance\n  \
-        c5c3 image push keystone --to 127.0.0.1:5000/lab --plain-http")]
+        c5c3 image push keystone --to 127.0.0.1:5000/lab --plain-http\n  \
+        c5c3 image push ghcr.io/c5c3/keystone:28.0.0-p0-main-a1b2c3d    # this tag alone")]
     Push(PushArgs),
+    /// Fetch images from a registry, with their bills of materials and signatures
+    #[command(after_help = "Examples:\n  c5c3 image pull keystone --from 127.0.0.1:5000/lab --plain-http\n  \
+        c5c3 image pull ghcr.io/c5c3/keystone:28.0.0 --key release.key.pub\n\n\
+        Every byte is checked. `c5c3 image import` puts what was fetched into a cluster.")]
+    Pull(PullArgs),
     /// Make a key to sign images with
     #[command(after_help = "Example:\n  c5c3 image keygen release.key    # and release.key.pub")]
     Keygen(KeygenArgs),
     /// Sign images, as cosign does
+    #[command(
+        after_help = "Example:\n  c5c3 image sign keystone --key release.key\n  c5c3 image push keystone    # with the signature"
+    )]
     Sign(SignArgs),
     /// Check every byte of images, and who has signed them
     #[command(after_help = "Examples:\n  c5c3 image verify keystone --key release.key.pub\n  \
         c5c3 image verify --archive keystone.tar")]
     Verify(VerifyArgs),
-    /// Remove from the cache what no definition asks for any more
+    /// Remove from the cache what no definition asks for any more; also what was pulled or imported from archives
     Gc(WhereArgs),
 }
 
@@ -88,7 +104,7 @@ pub(crate) struct BuildArgs {
     /// Fail when Debian's archive no longer has a locked version, instead of taking the newer one
     #[arg(long)]
     pub(crate) locked: bool,
-    /// Add the tag VERSION-pN-BRANCH-COMMIT, which is never given again
+    /// Add the tags VERSION-pN-BRANCH-COMMIT, which is never given again, BRANCH and COMMIT
     #[arg(long, value_name = "BRANCH@COMMIT", value_parser = origin)]
     pub(crate) origin: Option<c5c3_images::version::Origin>,
     #[command(flatten)]
@@ -121,20 +137,6 @@ pub(crate) struct LockArgs {
     /// Say what would change, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) place: WhereArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ImportArgs {
-    /// Which images
-    #[arg(required_unless_present = "all")]
-    pub(crate) names: Vec<String>,
-    /// All of them
-    #[arg(long)]
-    pub(crate) all: bool,
-    #[command(flatten)]
-    pub(crate) data: crate::args::DataArgs,
     #[command(flatten)]
     pub(crate) place: WhereArgs,
 }

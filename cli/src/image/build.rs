@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use c5c3_images::BuiltImage;
+
 use super::args::BuildArgs;
 use super::progress::Told;
 use super::{builder, mebibytes, names};
@@ -12,7 +14,9 @@ pub(crate) fn run(args: &BuildArgs) -> Done {
     builder.locked = args.locked;
     builder.origin.clone_from(&args.origin);
     let told = Told::new();
-    let built = builder.build(&names(&builder, &args.names, args.all), &told).map_err(|error| error.to_string())?;
+    let furnish = |image: &BuiltImage| builder.attach_bills(image, &told);
+    let built = builder.build_each(&names(&builder, &args.names, args.all), &told, furnish);
+    let built = built.map_err(|error| error.to_string())?;
     drop(told);
     let mut text = String::new();
     for image in built {

@@ -54,7 +54,7 @@ impl Drop for Told {
 impl Progress for Told {
     fn planned(&self, stages: usize) {
         if let Some(bar) = &self.bar {
-            bar.set_length(stages as u64);
+            bar.inc_length(stages as u64);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Images of the store, by their full names or by those of their definitions.
 
 use c5c3_images::Cache;
-use c5c3_oci::bill::{Bill, Format, Provenance};
+use c5c3_oci::bill::{Bill, Provenance};
 use c5c3_oci::{Descriptor, Layout, Reference};
 
 use super::args::WhereArgs;
@@ -26,26 +26,15 @@ impl Stored {
 
     /// Attaches the bills of materials that it does not have yet.
     pub(super) fn furnish(&self, layout: &Layout) -> Result<(), String> {
-        let mut bill = None;
-        for format in Format::ALL {
-            if Bill::attached(layout, self.image.digest(), format).map_err(said)?.is_some() {
-                continue;
-            }
-            let read = match bill.take() {
-                Some(read) => read,
-                None => Bill::of(layout, self.name(), &self.image, &self.known).map_err(said)?,
-            };
-            read.attach(layout, &self.image, format).map_err(said)?;
-            bill = Some(read);
-        }
-        Ok(())
+        Bill::furnish(layout, self.name(), &self.image, &self.known).map_err(said)
     }
 }
 
 /// The store, and an image in it: `keystone` as it is defined now, or any by its name in full.
 pub(super) fn find(place: &WhereArgs, names: &[String]) -> Result<(Layout, Vec<Stored>), String> {
     let layout = Cache::open(&place.cache).and_then(|cache| cache.layout()).map_err(|error| error.to_string())?;
-    let images = names.iter().map(|name| if name.contains('/') { full(&layout, name) } else { defined(place, name) });
+    let images =
+        names.iter().map(|name| if name.contains('/') { full(&layout, name) } else { defined(&layout, place, name) });
     let images = images.collect::<Result<Vec<_>, String>>()?;
     Ok((layout, images))
 }
@@ -56,11 +45,16 @@ fn full(layout: &Layout, text: &str) -> Result<Stored, String> {
     Ok(Stored { image, names: vec![name], known: Provenance::default() })
 }
 
-fn defined(place: &WhereArgs, name: &str) -> Result<Stored, String> {
+/// An image as it is defined now, with the names that it was given since, such as those of a branch and a commit.
+fn defined(layout: &Layout, place: &WhereArgs, name: &str) -> Result<Stored, String> {
     let builder = builder(place)?;
     let built = found(&builder, name)?;
     let known = c5c3_images::provenance(&builder, &built).map_err(|error| error.to_string())?;
-    Ok(Stored { image: built.manifest, names: built.references, known })
+    let mut names = built.references;
+    let given = layout.images().map_err(said)?.into_iter().filter(|image| image.descriptor == built.manifest);
+    let given: Vec<_> = given.map(|image| image.name).filter(|name| !names.contains(name)).collect();
+    names.extend(given);
+    Ok(Stored { image: built.manifest, names, known })
 }
 
 /// An error as one line.

@@ -1,6 +1,5 @@
 //! Images for the cluster: built unless they are there, and put where its nodes import them from.
 
-use std::path::Path;
 use std::time::Duration;
 
 use c5c3_cluster::Folder;
@@ -10,48 +9,19 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::say;
+use crate::image::import::hand_over;
 
 /// How often the nodes are asked whether they have them.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 /// Makes sure that the images are in the cluster's folder. Blocks, and says what it does.
 pub(super) fn provide(folder: &Folder, names: &[&str]) -> Result<Vec<Ready>, String> {
-    let ready = c5c3_images::ensure(names, &Told).map_err(|error| format!("cannot build the images: {error}"))?;
-    let to = folder.images();
-    std::fs::create_dir_all(&to).map_err(|error| format!("cannot make {}: {error}", to.display()))?;
-    for image in &ready {
-        place(image, &to).map_err(|error| format!("cannot put {} into {}: {error}", image.name, to.display()))?;
-    }
-    Ok(ready)
-}
-
-/// Puts an archive into the folder under a name that tells its content, and takes older ones of the same image away.
-fn place(image: &Ready, folder: &Path) -> std::io::Result<()> {
-    let prefix = format!("c5c3-{}-", image.name);
-    let digest: String = image.digest.chars().skip_while(|c| *c != ':').skip(1).take(16).collect();
-    let name = format!("{prefix}{digest}.tar");
-    for entry in std::fs::read_dir(folder)?.flatten() {
-        let old = entry.file_name();
-        let old = old.to_string_lossy();
-        if old.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix(".tar")).is_some() && old != name {
-            std::fs::remove_file(entry.path())?;
-        }
-    }
-    let target = folder.join(&name);
-    if target.exists() {
-        return Ok(());
-    }
-    // A half-written archive would be imported: it gets its name when it is whole.
-    let partial = folder.join(format!("{name}.part"));
-    if std::fs::hard_link(&image.archive, &target).is_ok() {
-        return Ok(());
-    }
-    std::fs::copy(&image.archive, &partial)?;
-    std::fs::rename(partial, target)
+    let ready = c5c3_images::ensure(names, &Told, |image| hand_over(&folder.images(), image));
+    ready.map_err(|error| format!("cannot build the images: {error}"))
 }
 
 /// Waits until every node has the images: a pod that asks too early is put off for a while.
-pub(super) async fn imported(client: &Client, images: &[Ready]) -> Result<(), String> {
+pub(crate) async fn imported(client: &Client, images: &[Ready]) -> Result<(), String> {
     let nodes: Api<Node> = Api::all(client.clone());
     loop {
         let listed = nodes.list(&ListParams::default()).await.map_err(|error| format!("cannot list nodes: {error}"))?;

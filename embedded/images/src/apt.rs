@@ -13,6 +13,10 @@ use crate::{Problem, cache::Cache};
 /// Lists of packages that are younger are good enough to choose versions from.
 const LISTS_AGE: Duration = Duration::from_hours(1);
 
+/// Name archives of Debian for machines whose own apt has none, or another than is wanted.
+const MIRROR: &str = "C5C3_DEBIAN_MIRROR";
+const SECURITY_MIRROR: &str = "C5C3_DEBIAN_SECURITY_MIRROR";
+
 /// How apt works in a build: with what is lent to it, and leaving nothing but packages.
 pub(crate) const APT_CONF: &str = r#"APT::Install-Recommends "false";
 APT::Sandbox::User "root";
@@ -30,29 +34,24 @@ Dpkg::Use-Pty "false";
 DPkg::Options { "--force-unsafe-io"; "--force-confdef"; "--log=/dev/null"; };
 "#;
 
-/// The archives as this machine's apt has them, or Debian's own.
-pub(crate) fn archives() -> Archives {
+/// The archives that the environment names, or else those of this machine's apt. There are no others: where packages come
+/// from is for the machine's owner to say.
+pub(crate) fn archives() -> Result<Archives, Problem> {
     let mut sources = fs::read_to_string("/etc/apt/sources.list").unwrap_or_default();
     for entry in fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
         sources += &fs::read_to_string(entry.path()).unwrap_or_default();
     }
     let set = |name: &str| std::env::var(name).ok().filter(|url| !url.is_empty());
-    let found = archives_in(&sources);
-    Archives {
-        debian: set("C5C3_DEBIAN_MIRROR").unwrap_or(found.debian),
-        security: set("C5C3_DEBIAN_SECURITY_MIRROR").unwrap_or(found.security),
-    }
+    chosen(set(MIRROR), set(SECURITY_MIRROR), &sources)
 }
 
-fn archives_in(sources: &str) -> Archives {
+fn chosen(debian: Option<String>, security: Option<String>, sources: &str) -> Result<Archives, Problem> {
     let words = sources.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
     let urls: Vec<_> = words.filter(|word| word.contains("://")).map(|url| url.trim_end_matches('/')).collect();
     let ending = |end: &str| urls.iter().find(|url| url.ends_with(end)).map(|&url| url.to_owned());
-    let own = "http://deb.debian.org/debian";
-    Archives {
-        debian: ending("/debian").unwrap_or_else(|| own.to_owned()),
-        security: ending("/debian-security").unwrap_or_else(|| format!("{own}-security")),
-    }
+    let debian = debian.or_else(|| ending("/debian")).ok_or(Problem::NoMirror(MIRROR))?;
+    let security = security.or_else(|| ending("/debian-security")).unwrap_or_else(|| format!("{debian}-security"));
+    Ok(Archives { debian, security })
 }
 
 /// The sources of a release, as apt reads them in a build.
@@ -81,10 +80,11 @@ impl From<Problem> for Unfetched {
 
 /// Gets the files of packages into the cache, all that are not there; each is what its hash says.
 pub(crate) fn fetch(cache: &Cache, debs: &[Deb], scratch: &Path, stop: &AtomicBool) -> Result<Vec<PathBuf>, Unfetched> {
-    let (pool, archives) = (cache.folder("debs"), archives());
+    let pool = cache.folder("debs");
     let place = |deb: &Deb| pool.join(format!("{}.{}", &deb.sha256.get(..16).unwrap_or(&deb.sha256), deb.file()));
     let absent: Vec<_> = debs.iter().filter(|deb| !place(deb).exists()).collect();
     if !absent.is_empty() {
+        let archives = archives()?;
         let downloads = tempfile::tempdir_in(&pool).map_err(Problem::file(&pool))?;
         let mut command = chroot::contained();
         command.args([APT_HELPER, "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root", "download-file"]);
@@ -152,7 +152,7 @@ pub(crate) fn update(cache: &Cache, chroot: &Chroot<'_>) -> Result<(), Problem> 
 
 /// The packages that apt would add for some, and those whose files alone are wanted.
 pub(crate) fn resolve(chroot: &Chroot<'_>, packages: &[String], extract: &[&str]) -> Result<Vec<Deb>, Problem> {
-    let archives = archives();
+    let archives = archives()?;
     let mut debs = Vec::new();
     let install = "mkdir -p /run/build/apt/partial; apt-get -qq -y --print-uris install \"$@\"";
     let download = "mkdir -p /run/build/apt/partial; cd /run/build/apt; apt-get -qq --print-uris download \"$@\"";
@@ -194,10 +194,17 @@ mod tests {
     fn archives_are_the_machines_own_and_not_those_of_others() {
         let sources = "Types: deb\n# http://old.test/debian\nURIs: http://near.test/debian/\nSuites: x\n\
             deb https://vendor.test/apt tool main\ndeb http://near.test/debian-security x-security main\n";
-        let found = archives_in(sources);
+        let found = chosen(None, None, sources).unwrap();
         assert_eq!(found.debian, "http://near.test/debian");
         assert_eq!(found.security, "http://near.test/debian-security");
-        assert!(archives_in("").debian.ends_with("/debian"));
+        let other = chosen(Some("http://far.test/debian".into()), None, "").unwrap();
+        assert_eq!(other.security, "http://far.test/debian-security");
+    }
+
+    #[test]
+    fn a_machine_without_an_archive_of_debian_is_told_what_to_set() {
+        let error = chosen(None, None, "deb http://other.test/ubuntu noble main\n").unwrap_err().to_string();
+        assert!(error.contains("C5C3_DEBIAN_MIRROR"), "{error}");
     }
 
     #[test]

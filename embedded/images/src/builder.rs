@@ -1,10 +1,9 @@
-//! Building images: stages that are not in the cache, as many at a time as there are cores; then images of their layers.
+//! Building images: stages that are not in the cache, and images as soon as their layers are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use c5c3_oci::{Descriptor, Layout, Reference};
@@ -12,15 +11,13 @@ use c5c3_oci::{Descriptor, Layout, Reference};
 use crate::assemble;
 use crate::cache::{Built, Cache};
 use crate::catalogue::Catalogue;
+use crate::crew::{self, Job};
 use crate::plan::{Binary, Inputs, Key, Plan, PlannedImage, Stage, Work};
 use crate::progress::Progress;
 use crate::release::Release;
 use crate::stage::{self, Site};
 use crate::version::Origin;
 use crate::{Error, Problem, tools};
-
-/// At most so many stages at a time: they wait for disk and network as well.
-const MOST_AT_ONCE: usize = 4;
 
 /// Builds images of one release into one cache.
 #[derive(Clone, Debug)]
@@ -97,11 +94,39 @@ impl Builder {
 
     /// Builds some images, and all that they stand on; what is in the cache is not built again.
     pub fn build(&self, images: &[&str], progress: &dyn Progress) -> Result<Vec<BuiltImage>, Error> {
+        self.build_each(images, progress, |_| Ok(()))
+    }
+
+    /// Builds some images, and does something with each as soon as it is there, while others are still being built.
+    pub fn build_each(
+        &self,
+        images: &[&str],
+        progress: &dyn Progress,
+        finish: impl Fn(&BuiltImage) -> Result<(), Error> + Sync,
+    ) -> Result<Vec<BuiltImage>, Error> {
         let plan = self.plan(images)?;
         let layout = self.cache.layout()?;
         self.cache.sweep()?;
-        self.stages(&plan, &layout, progress)?;
-        plan.images.iter().map(|image| self.assemble(&plan, &layout, image.clone(), progress)).collect()
+        let needed = self.needed(&plan, &layout);
+        if !needed.is_empty() {
+            tools::check()?;
+            progress.planned(needed.len());
+        }
+        let built = Mutex::new(BTreeMap::new());
+        crew::work_off(&plan, &needed, |job| match job {
+            Job::Fetch(key) => {
+                self.fetch_ahead(plan.stage(key));
+                Ok(())
+            }
+            Job::Stage(key) => self.stage(plan.stage(key).expect("what waits is in the plan"), &layout, progress),
+            Job::Image(number) => {
+                let image = self.assemble(&plan, &layout, plan.images[*number].clone(), progress)?;
+                finish(&image)?;
+                built.lock().unwrap_or_else(PoisonError::into_inner).insert(*number, image);
+                Ok(())
+            }
+        })?;
+        Ok(built.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect())
     }
 
     /// Images that are in the cache as they would be built now; none for those that are not.
@@ -139,39 +164,6 @@ impl Builder {
         }
         let (manifest, references) = assemble::image(layout, &planned, &layers, &self.release, self.origin.as_ref())?;
         Ok(BuiltImage { planned, references, manifest, layers })
-    }
-
-    /// Builds what is missing, each stage when those below it are there.
-    fn stages(&self, plan: &Plan, layout: &Layout, progress: &dyn Progress) -> Result<(), Error> {
-        let needed = self.needed(plan, layout);
-        if needed.is_empty() {
-            return Ok(());
-        }
-        tools::check()?;
-        progress.planned(needed.len());
-        let state = Mutex::new(State { waiting: needed, ..State::default() });
-        let changed = Condvar::new();
-        let cores = thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE);
-        thread::scope(|scope| {
-            for _ in 0..cores {
-                scope.spawn(|| {
-                    while let Some(key) = next(plan, &state, &changed) {
-                        let stage = plan.stage(&key).expect("what waits is in the plan");
-                        let ended = self.stage(stage, layout, progress);
-                        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                        state.running.remove(&key);
-                        if let Err(error) = ended {
-                            state.failed.get_or_insert(error);
-                        }
-                        changed.notify_all();
-                    }
-                });
-            }
-        });
-        match state.into_inner().unwrap_or_else(PoisonError::into_inner).failed {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
     }
 
     /// Builds what a stage is made on.
@@ -226,36 +218,17 @@ impl Builder {
         Ok(())
     }
 
+    /// Downloads what a stage will need. Whether that works is seen, and said, when the stage is built.
+    fn fetch_ahead(&self, stage: Option<&Stage>) {
+        let Some(stage) = stage else { return };
+        let Ok(bench) = self.cache.bench(&stage.key) else { return };
+        stage::fetch_ahead(&self.site(stage, &bench));
+    }
+
     pub(crate) fn site<'a>(&'a self, stage: &'a Stage, bench: &'a crate::cache::Bench) -> Site<'a> {
         let suites = self.catalogue.definitions().filter_map(|definition| definition.bootstrap.as_ref());
         let suite = suites.map(|bootstrap| bootstrap.suite.as_str()).next().unwrap_or("stable");
         Site { cache: &self.cache, bench, stage, stop: &self.stop, suite, locked: self.locked }
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// In the plan's order.
-    waiting: Vec<Key>,
-    running: BTreeSet<Key>,
-    failed: Option<Error>,
-}
-
-/// The next stage whose layers below are there; waits for it. None when there is nothing more to do.
-fn next(plan: &Plan, state: &Mutex<State>, changed: &Condvar) -> Option<Key> {
-    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        if state.failed.is_some() || state.waiting.is_empty() {
-            return None;
-        }
-        let open = |key: &Key| state.waiting.contains(key) || state.running.contains(key);
-        let ready = |key: &Key| plan.stage(key).is_some_and(|stage| !stage.below.iter().any(open));
-        if let Some(index) = state.waiting.iter().position(ready) {
-            let key = state.waiting.remove(index);
-            state.running.insert(key.clone());
-            return Some(key);
-        }
-        state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
 }
 

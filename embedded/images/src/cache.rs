@@ -14,6 +14,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use c5c3_oci::{Layer, Layout};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ use crate::Error;
 use crate::lock::debian::Deb;
 use crate::patch::Patch;
 use crate::plan::Key;
+
+/// What is not finished after this time never will be.
+const ABANDONED: Duration = Duration::from_hours(1);
 
 /// The cache folder.
 #[derive(Clone, Debug)]
@@ -71,10 +75,12 @@ impl Cache {
         Ok(Self { root })
     }
 
-    /// The folder that all builds of a user share.
+    /// The folder that all builds of a user share, unless `C5C3_IMAGE_CACHE` names another one.
     pub fn default_path() -> PathBuf {
-        let home = || std::env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from).join(".cache");
-        std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("c5c3/images")
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = || set("HOME").unwrap_or_else(|| PathBuf::from("/root")).join(".cache");
+        let usual = || set("XDG_CACHE_HOME").unwrap_or_else(home).join("c5c3/images");
+        set("C5C3_IMAGE_CACHE").unwrap_or_else(usual)
     }
 
     /// A part of it.
@@ -155,6 +161,7 @@ impl Cache {
 
     /// Removes what interrupted builds have left.
     pub fn sweep(&self) -> Result<(), Error> {
+        self.sweep_downloads()?;
         let work = self.root.join("work");
         let _guard = self.guard()?;
         for entry in fs::read_dir(&work).map_err(Error::file(&work))? {
@@ -164,6 +171,22 @@ impl Cache {
             let Ok(file) = File::open(&lock) else { continue };
             if file.try_lock().is_ok() {
                 remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes files and folders without a name of their own that nobody has touched for long: downloads and archives that
+    /// were not finished.
+    fn sweep_downloads(&self) -> Result<(), Error> {
+        for folder in ["archives", "debs", "tools"].map(|folder| self.root.join(folder)) {
+            for name in names(&folder)?.iter().filter(|name| name.starts_with(".tmp")) {
+                let path = folder.join(name);
+                let age =
+                    fs::metadata(&path).and_then(|data| data.modified()).ok().and_then(|then| then.elapsed().ok());
+                if age.is_some_and(|age| age > ABANDONED) {
+                    remove(&path)?;
+                }
             }
         }
         Ok(())

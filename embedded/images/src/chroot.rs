@@ -134,7 +134,9 @@ pub(crate) fn run(command: &mut Command, log: &Path, stop: &AtomicBool) -> Resul
     if status.success() {
         Ok(said)
     } else {
-        Err(Problem::Command(if said.trim().is_empty() { status.to_string() } else { said }))
+        let full = said.contains("No space left on device").then(|| log.parent().unwrap_or(log).to_owned());
+        let command = || Problem::Command(if said.trim().is_empty() { status.to_string() } else { said });
+        Err(full.map_or_else(command, Problem::Full))
     }
 }
 

@@ -24,20 +24,18 @@ pub struct Collected {
 }
 
 impl Builder {
-    /// Keeps the images of all releases as they would be built now, and what they are made of; removes all others, with
-    /// their layers, archives and packages. Waits for builds that are under way.
+    /// Keeps the images of all releases as they would be built now, by whatever names, and what they are made of; removes
+    /// all others, with their layers, archives and packages. Fails while others build.
     pub fn collect(&self) -> Result<Collected, Error> {
         self.cache.sweep()?;
         let mut collected = Collected::default();
-        let (mut keys, mut kept, mut debs, mut archives) =
-            <(BTreeSet<_>, BTreeSet<_>, BTreeSet<_>, BTreeSet<_>)>::default();
+        let (mut keys, mut kept, mut debs) = <(BTreeSet<_>, BTreeSet<_>, BTreeSet<_>)>::default();
         for name in self.catalogue.releases() {
             let builder = Self { release: self.catalogue.release(&name)?, ..self.clone() };
             let images: Vec<_> = builder.catalogue.images().map(|image| image.name.as_str()).collect();
             keys.extend(builder.plan(&images)?.stages.into_iter().map(|stage| stage.key.as_str().to_owned()));
             for image in builder.built(&images)?.into_iter().flatten() {
-                kept.extend(image.references.iter().map(ToString::to_string));
-                archives.insert(format!("{}.tar", image.manifest.digest().digest()));
+                kept.insert(image.manifest.digest().digest().to_owned());
                 let packages = image.layers.iter().flat_map(|(_, built)| &built.debian);
                 debs.extend(packages.map(Deb::file));
             }
@@ -47,7 +45,7 @@ impl Builder {
             collected.stages += 1;
         }
         let mut layout = self.cache.layout()?;
-        for image in layout.images()?.iter().filter(|image| !kept.contains(&image.name.to_string())) {
+        for image in layout.images()?.iter().filter(|image| !kept.contains(image.descriptor.digest().digest())) {
             layout.untag(&image.name)?;
             collected.names += 1;
         }
@@ -57,7 +55,8 @@ impl Builder {
         let freed = layout.collect(layers.collect::<Vec<_>>())?;
         (collected.blobs, collected.bytes) = (freed.blobs, freed.bytes);
         let unwanted_deb = |name: &str| !debs.iter().any(|deb| name.ends_with(deb.as_str()));
-        self.clear("archives", |name| !archives.contains(name), &mut collected)?;
+        let unwanted_archive = |name: &str| !name.split_once('-').is_some_and(|(digest, _)| kept.contains(digest));
+        self.clear("archives", unwanted_archive, &mut collected)?;
         self.clear("debs", unwanted_deb, &mut collected)?;
         Ok(collected)
     }

@@ -83,12 +83,18 @@ pub enum Problem {
         /// Both hashes, as far as they are known.
         why: String,
     },
+    /// Nothing says where Debian packages come from.
+    #[error("this machine's apt names no archive of Debian: set {0} to one, such as http://mirror.example/debian")]
+    NoMirror(&'static str),
     /// A lock is not what the release asks for.
     #[error("{0}; renew it with `c5c3 image lock`")]
     Lock(String),
     /// A patch does not fit.
     #[error(transparent)]
     Patch(#[from] crate::patch::PatchError),
+    /// There is no more room.
+    #[error("no space is left in {}; `c5c3 image gc` removes what is not needed any more", .0.display())]
+    Full(PathBuf),
     /// A command failed for another reason.
     #[error("{0}")]
     Command(String),

@@ -28,6 +28,7 @@ mod cache;
 mod catalogue;
 mod chroot;
 mod collect;
+mod crew;
 mod definition;
 mod ensure;
 mod error;

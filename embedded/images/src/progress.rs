@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Hears of stages, from several threads at once.
 pub trait Progress: Sync {
-    /// A build has begun, with so many stages that are not in the cache.
+    /// So many stages more are to be done.
     fn planned(&self, stages: usize) {
         let _ = stages;
     }

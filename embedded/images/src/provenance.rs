@@ -1,14 +1,34 @@
-//! What is known of an image's Python packages beside what its files say, for its bill of materials.
+//! Bills of materials, with what is known of an image's Python packages beside what its files say.
 
-use c5c3_oci::bill::{Origin, Patch, Provenance};
+use std::time::Instant;
+
+use c5c3_oci::bill::{Bill, Origin, Patch, Provenance};
 use c5c3_oci::digest_of;
 
 use crate::Error;
 use crate::builder::{Builder, BuiltImage};
 use crate::lock::python;
 use crate::patch::Patch as Applied;
+use crate::progress::Progress;
 use crate::release::Override;
 use crate::version::normal;
+
+impl Builder {
+    /// Attaches the bills of materials to an image that it does not have yet.
+    pub fn attach_bills(&self, image: &BuiltImage, progress: &dyn Progress) -> Result<(), Error> {
+        let layout = self.cache.layout()?;
+        let (name, manifest) = (&image.planned.definition.name, &image.manifest);
+        if Bill::missing(&layout, manifest.digest())?.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        progress.planned(1);
+        progress.begun(name, "bills");
+        Bill::furnish(&layout, &image.references[0], manifest, &provenance(self, image)?)?;
+        progress.ended(name, "bills", began.elapsed(), image.size());
+        Ok(())
+    }
+}
 
 /// The hashes of an image's lock, the patches that were applied, and the constraints that were overridden.
 pub fn provenance(builder: &Builder, image: &BuiltImage) -> Result<Provenance, Error> {

@@ -21,7 +21,7 @@ use crate::lock::changes;
 use crate::lock::debian::{Deb, versions};
 use crate::patch::Patch;
 use crate::plan::{EPOCH, Stage, Work};
-use crate::{Error, Problem};
+use crate::{Error, Problem, tools};
 
 /// Where a stage is built, and how.
 #[derive(Debug)]
@@ -85,6 +85,20 @@ pub(crate) fn build(site: &Site<'_>, layout: &Layout) -> Result<Built, Problem> 
     Ok(Built { layer, size, debian: made.debian, drift: made.drift, patches: made.patches })
 }
 
+/// Downloads what the stage will need into the cache, as far as that is known before it is built. What goes wrong goes
+/// wrong again when the stage is built, and is told then.
+pub(crate) fn fetch_ahead(site: &Site<'_>) {
+    match &site.stage.work {
+        Work::Bootstrap { lock: Some(debs), .. } | Work::Debian { lock: Some(debs), .. } => {
+            let _ = apt::fetch(site.cache, debs, &site.scratch(), site.stop);
+        }
+        Work::Python(_) => {
+            let _ = tools::uv(site.cache);
+        }
+        _ => {}
+    }
+}
+
 fn copy(from: &Path, to: &Path) -> Result<Made, Problem> {
     fs::create_dir_all(to.parent().unwrap_or(to)).map_err(Problem::file(to))?;
     fs::copy(from, to).map_err(Problem::file(from))?;
@@ -125,7 +139,7 @@ impl Site<'_> {
             fs::create_dir_all(folder).map_err(Problem::file(folder))?;
         }
         let configuration = self.lend("apt.conf", apt::APT_CONF)?;
-        let sources = self.lend("sources.list", &apt::sources(&apt::archives(), self.suite))?;
+        let sources = self.lend("sources.list", &apt::sources(&apt::archives()?, self.suite))?;
         let lists = self.cache.folder("lists");
         let chroot = Chroot {
             lower,

@@ -38,18 +38,21 @@ pub(crate) fn uv(cache: &Cache) -> Result<PathBuf, Error> {
     if uv.exists() {
         return Ok(uv);
     }
+    let lock = cache.folder("tools").join("uv.lock");
+    let held = std::fs::File::create(&lock).map_err(Error::file(&lock))?;
+    held.lock().map_err(Error::file(&lock))?;
+    if uv.exists() {
+        return Ok(uv);
+    }
     let failed = |reason: String| Error::Program { program: "uv", remedy: reason };
-    let new = tempfile::Builder::new().prefix("uv.").tempdir_in(cache.folder("tools")).map_err(Error::file(&home))?;
+    let new = tempfile::tempdir_in(cache.folder("tools")).map_err(Error::file(&home))?;
     let packages = "`make packages` installs python3-venv, which is needed to get it";
     run(Command::new("python3").args(["-m", "venv"]).arg(new.path()))
         .map_err(|said| failed(format!("{packages}: {said}")))?;
     let mut pip = Command::new(new.path().join("bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", &format!("uv=={UV}")]);
     run(&mut pip).map_err(|said| failed(format!("pip cannot install it: {said}")))?;
-    // Somebody else may have been faster; theirs is as good.
-    if std::fs::rename(new.path(), &home).is_err() && !uv.exists() {
-        return Err(failed("it cannot be put into the cache".into()));
-    }
+    std::fs::rename(new.keep(), &home).map_err(Error::file(&home))?;
     Ok(uv)
 }
 

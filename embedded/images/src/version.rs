@@ -30,20 +30,26 @@ pub struct Origin {
     pub commit: String,
 }
 
-/// The tags of an image, the plainest first: the upstream version, the version with the number of patches if there are
-/// any, and with an origin the one tag that is never given again.
+/// The tags of an image, the plainest first: the upstream version, and with the number of patches if there are any. With
+/// an origin also the one tag that is never given again, the branch, and the commit.
 pub fn tags(version: &str, patches: usize, origin: Option<&Origin>) -> Vec<String> {
-    let mut tags = vec![version.replace('+', "-")];
-    let version = tags[0].clone();
+    let version = allowed(version);
+    let mut tags = vec![version.clone()];
     if patches > 0 {
         tags.push(format!("{version}-p{patches}"));
     }
     if let Some(Origin { branch, commit }) = origin {
-        let branch: String =
-            branch.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
-        tags.push(format!("{version}-p{patches}-{branch}-{}", commit.get(..7).unwrap_or(commit)));
+        let (branch, commit) = (allowed(branch), commit.get(..7).unwrap_or(commit));
+        tags.push(format!("{version}-p{patches}-{branch}-{commit}"));
+        tags.extend([branch, commit.to_owned()]);
     }
     tags
+}
+
+/// A text with the letters alone that a tag may have.
+fn allowed(text: &str) -> String {
+    let may_be = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+    text.chars().map(|letter| if may_be(letter) { letter } else { '-' }).collect()
 }
 
 #[cfg(test)]
@@ -75,7 +81,9 @@ mod tests {
         assert_eq!(tags("28.0.0", 0, None), ["28.0.0"]);
         assert_eq!(tags("28.0.0", 2, None), ["28.0.0", "28.0.0-p2"]);
         let origin = Origin { branch: "stable/1.0".into(), commit: "a1b2c3d4e5".into() };
-        assert_eq!(tags("28.0.0", 0, Some(&origin)), ["28.0.0", "28.0.0-p0-stable-1-0-a1b2c3d"]);
-        assert_eq!(tags("28.0.0", 1, Some(&origin)).last().unwrap(), "28.0.0-p1-stable-1-0-a1b2c3d");
+        let all = tags("28.0.0", 0, Some(&origin));
+        assert_eq!(all, ["28.0.0", "28.0.0-p0-stable-1.0-a1b2c3d", "stable-1.0", "a1b2c3d"]);
+        let all = tags("28.0.0", 1, Some(&origin));
+        assert_eq!(all[..3], ["28.0.0", "28.0.0-p1", "28.0.0-p1-stable-1.0-a1b2c3d"]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use c5c3_images::{Error, Progress, relock};
+use c5c3_images::{Builder, Error, Progress, Quiet, relock};
 use support::{GOOD, LOCK, Workshop, differences};
 
 #[test]
@@ -33,7 +33,7 @@ fn what_is_built_is_found_and_can_be_imported() {
     let again = shop.builder().build(&["tool"], &Heard { began: Arc::clone(&began), stop: None }).unwrap();
     assert_eq!(again[0].manifest.digest(), built.manifest.digest());
     assert!(!began.load(Ordering::Relaxed), "a stage was built again");
-    let ready = c5c3_images::archive(&shop.builder(), &built).unwrap();
+    let ready = c5c3_images::archive(&shop.builder().cache, &built.references, &built.manifest).unwrap();
     assert!(ready.archive.exists() && ready.digest == built.manifest.digest().to_string());
 }
 
@@ -115,7 +115,8 @@ fn a_package_that_is_not_there_is_one_error_with_image_stage_and_package() {
     shop.write("other.yaml", "title: Other\ndebian: [c5c3-nosuch]\n");
     let file = "debian/pool/main/c/c5c3-nosuch/c5c3-nosuch_1.0_amd64.deb";
     shop.write("debian/other.lock", &format!("c5c3-nosuch 1.0 {} {file}\n", "0".repeat(64)));
-    let error = shop.build("other").unwrap_err().to_string();
+    let locked = Builder { locked: true, ..shop.builder() };
+    let error = locked.build(&["other"], &Quiet).unwrap_err().to_string();
     assert!(error.starts_with("image other, stage debian: package c5c3-nosuch 1.0 is not there"), "{error}");
     assert_eq!((shop.finished(), shop.unfinished().len()), (0, 0));
 }

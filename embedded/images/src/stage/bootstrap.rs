@@ -47,7 +47,7 @@ fn control(file: &Path) -> Result<String, Problem> {
 /// The packages that a file system from the mirror has now.
 pub(super) fn resolve(site: &Site<'_>, suite: &str, packages: &[String]) -> Result<Vec<Deb>, Problem> {
     let first = site.scratch().join("first");
-    let sources = apt::sources(&apt::archives(), suite);
+    let sources = apt::sources(&apt::archives()?, suite);
     let sources: Vec<_> = sources.lines().map(str::to_owned).collect();
     mmdebstrap(site, suite, packages, &first, &sources)?;
     let chroot = site.asking(vec![first])?;

@@ -1,4 +1,5 @@
-//! Small definitions on the real base, and caches of their own that take what is slow from the user's cache.
+//! Small definitions on the real base, with caches of their own that take what is slow from the user's cache; and the real
+//! images in that cache.
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 use std::collections::BTreeMap;
@@ -9,6 +10,35 @@ use std::process::Command;
 
 use c5c3_images::{Builder, BuiltImage, Cache, Catalogue, DEFAULT_RELEASE, Error, Quiet};
 use tempfile::TempDir;
+
+/// The images that a cloud starts with.
+const USUAL: [&str; 5] = ["keystone", "mariadb", "memcached", "rabbitmq", "valkey"];
+
+/// Whether every image is looked at, and not only the usual ones.
+pub fn are_all() -> bool {
+    std::env::var("C5C3_TEST_IMAGES").is_ok_and(|which| which == "all")
+}
+
+/// A builder of the real images, in the user's cache.
+pub fn builder() -> Builder {
+    let release = std::env::var("C5C3_TEST_RELEASE");
+    Builder::new(release.as_deref().unwrap_or(DEFAULT_RELEASE)).unwrap()
+}
+
+/// The images to look at. Not the one of this program, which a test is not.
+pub fn chosen(builder: &Builder) -> Vec<&str> {
+    if !are_all() {
+        return USUAL.to_vec();
+    }
+    builder.catalogue.images().map(|image| image.name.as_str()).filter(|name| *name != "c5c3").collect()
+}
+
+/// Unpacks an image's last layer into a folder.
+pub fn unpack(builder: &Builder, image: &BuiltImage, folder: &Path) {
+    let layout = builder.cache.layout().unwrap();
+    let (_, built) = image.layers.last().unwrap();
+    tar::Archive::new(layout.stream(built.layer.descriptor.digest()).unwrap()).unpack(folder).unwrap();
+}
 
 /// Two small packages of pure Python, each of which is one file of an environment.
 pub const LOCK: &str = "\
@@ -80,16 +110,7 @@ impl Workshop {
     }
 
     pub fn builder(&self) -> Builder {
-        let catalogue = Catalogue::read(self.definitions.path()).unwrap();
-        Builder {
-            release: catalogue.release("9.9").unwrap(),
-            cache: Cache::open(self.cache.path()).unwrap(),
-            catalogue,
-            binary: None,
-            locked: true,
-            origin: None,
-            stop: std::sync::Arc::default(),
-        }
+        builder_of(self.definitions.path(), self.cache.path())
     }
 
     pub fn build(&self, image: &str) -> Result<BuiltImage, Error> {
@@ -117,8 +138,24 @@ impl Workshop {
 
     /// What is being built, or was left.
     pub fn unfinished(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.cache.path().join("work")).unwrap().flatten().map(|entry| entry.path());
+        let entries =
+            fs::read_dir(self.cache.path().join("work")).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.filter(|path| path.is_dir()).collect()
+    }
+}
+
+/// A builder with the definitions and the cache of a workshop. Debian may have given up what is locked; tests that are
+/// about that say so.
+pub fn builder_of(definitions: &Path, cache: &Path) -> Builder {
+    let catalogue = Catalogue::read(definitions).unwrap();
+    Builder {
+        release: catalogue.release("9.9").unwrap(),
+        cache: Cache::open(cache).unwrap(),
+        catalogue,
+        binary: None,
+        locked: false,
+        origin: None,
+        stop: std::sync::Arc::default(),
     }
 }
 
