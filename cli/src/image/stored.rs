@@ -45,14 +45,15 @@ fn full(layout: &Layout, text: &str) -> Result<Stored, String> {
     Ok(Stored { image, names: vec![name], known: Provenance::default() })
 }
 
-/// An image as it is defined now, with the names that it was given since, such as those of a branch and a commit.
+/// An image as it is defined now, with the tags that it was given since, such as those of a branch and a commit.
 fn defined(layout: &Layout, place: &WhereArgs, name: &str) -> Result<Stored, String> {
     let builder = builder(place)?;
     let built = found(&builder, name)?;
     let known = c5c3_images::provenance(&builder, &built).map_err(|error| error.to_string())?;
     let mut names = built.references;
+    let is_other_tag = |name: &Reference| name.repository() == names[0].repository() && !names.contains(name);
     let given = layout.images().map_err(said)?.into_iter().filter(|image| image.descriptor == built.manifest);
-    let given: Vec<_> = given.map(|image| image.name).filter(|name| !names.contains(name)).collect();
+    let given: Vec<_> = given.map(|image| image.name).filter(is_other_tag).collect();
     names.extend(given);
     Ok(Stored { image: built.manifest, names, known })
 }

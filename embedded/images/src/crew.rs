@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::Error;
-use crate::plan::{Key, Plan, Work};
+use crate::plan::{Key, Plan, Stage, Work};
 
 /// At most so many things at a time: beyond that they wait for one disk and one network.
 const MOST_AT_ONCE: usize = 4;
@@ -59,13 +59,17 @@ pub(crate) fn work_off(
     state.into_inner().unwrap_or_else(PoisonError::into_inner).failed.map_or(Ok(()), Err)
 }
 
-/// Everything that is open: images first, so that those who wait for one get it early; downloads last.
+/// Everything that is open: images first, so that those who wait for one get it early; downloads last. Of the stages those
+/// that others stand on, then Python environments, which take longest: the one that is begun last should be short.
 fn jobs(plan: &Plan, needed: &[Key]) -> Vec<Job> {
+    let mut stages: Vec<&Stage> = needed.iter().filter_map(|key| plan.stage(key)).collect();
+    stages.sort_by_key(|stage| (!stage.is_foundation, !matches!(stage.work, Work::Python(_))));
     let images = (0..plan.images.len()).map(Job::Image);
-    let stages = needed.iter().cloned().map(Job::Stage);
     // What the first stage needs is needed at once, so there is nothing to gain by getting it ahead.
-    let ahead = needed.iter().skip(1).filter(|key| plan.stage(key).is_some_and(|stage| has_downloads(&stage.work)));
-    images.chain(stages).chain(ahead.cloned().map(Job::Fetch)).collect()
+    let ahead =
+        stages.iter().skip(1).filter(|stage| has_downloads(&stage.work)).map(|stage| Job::Fetch(stage.key.clone()));
+    let stages = stages.iter().map(|stage| Job::Stage(stage.key.clone()));
+    images.chain(stages).chain(ahead).collect()
 }
 
 /// Whether it is known before a stage is built what has to be downloaded for it.
@@ -159,6 +163,14 @@ mod tests {
         let done = done.into_inner().unwrap();
         assert_eq!(done.iter().filter(|job| matches!(job, Job::Stage(_))).count(), plan.stages.len());
         assert_eq!(done.iter().filter(|job| matches!(job, Job::Image(_))).count(), 3);
+    }
+
+    #[test]
+    fn what_takes_longest_is_not_left_for_the_end() {
+        let plan = plan(&["memcached", "ovn", "keystone"]);
+        let stages = jobs(&plan, &keys(&plan)).into_iter().filter_map(|job| job.stage().cloned());
+        let names: Vec<_> = stages.map(|key| plan.stage(&key).unwrap().image.clone()).collect();
+        assert_eq!(names, ["base", "ovs-tools", "openvswitch", "keystone", "memcached", "ovn"]);
     }
 
     #[test]
