@@ -29,6 +29,7 @@ pub mod http;
 pub mod ini;
 pub mod inputs;
 pub mod job;
+mod lasting;
 pub mod leader;
 pub mod logging;
 pub mod metrics;

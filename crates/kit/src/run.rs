@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::controller::{Action, Config, ReconcileRequest, applier};
 use kube::runtime::reflector::{ObjectRef, store::Writer};
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ use crate::backoff::Backoff;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Events;
+use crate::lasting::{self, Watched};
 use crate::metrics::Metrics;
 use crate::object::{KindRef, Ref, api};
 use crate::ownership::{MANAGED_BY, owner_of};
@@ -247,18 +249,10 @@ fn watch_objects<C: Controller>(
 ) -> BoxStream<'static, Ref> {
     let mut fold = Fold::new(kind.clone());
     let mut asked_before = HashMap::<Ref, u64>::new();
-    watcher(api, watcher::Config::default())
-        .default_backoff()
-        .reflect(writer)
+    let watched = Watched { controller: C::NAME, kind: kind.kind.clone(), metrics: context.metrics.clone() };
+    reflected(lasting::watch(api, watcher::Config::default(), watched), writer)
         .flat_map(move |event| {
-            let changes = match event {
-                Ok(event) => fold.on(event, |_| ()),
-                Err(error) => {
-                    tracing::warn!(controller = C::NAME, %error, "the watch broke and is started again");
-                    context.metrics.watch_broke(C::NAME);
-                    Vec::new()
-                }
-            };
+            let changes = fold.on(event, |_| ());
             let mut triggers = Vec::new();
             for change in changes {
                 match change {
@@ -277,6 +271,15 @@ fn watch_objects<C: Controller>(
             stream::iter(triggers)
         })
         .boxed()
+}
+
+/// The events, after the store has heard of them.
+fn reflected<K>(events: impl Stream<Item = Event<K>>, writer: Writer<K>) -> impl Stream<Item = Event<K>>
+where
+    K: Resource + Clone,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    events.map(Ok).reflect(writer).filter_map(|event| futures::future::ready(event.ok()))
 }
 
 /// A number that changes when someone asks for something else: not when a status is written, which we do ourselves.
@@ -298,18 +301,11 @@ fn watch_children<C: Controller>(
     metrics: Metrics,
 ) -> BoxStream<'static, Ref> {
     let mut fold = Fold::<Option<Ref>>::new(resource.clone());
-    watcher(api, watcher::Config::default().labels(&format!("{MANAGED_BY}={manager}")))
-        .default_backoff()
-        .reflect(writer)
+    let config = watcher::Config::default().labels(&format!("{MANAGED_BY}={manager}"));
+    let watched = Watched { controller: C::NAME, kind: resource.kind, metrics };
+    reflected(lasting::watch(api, config, watched), writer)
         .flat_map(move |event| {
-            let changes = match event {
-                Ok(event) => fold.on(event, |child| owner_of(&child.metadata, &owner_kind)),
-                Err(error) => {
-                    tracing::warn!(controller = C::NAME, kind = %resource.kind, %error, "a watch broke and is started again");
-                    metrics.watch_broke(C::NAME);
-                    Vec::new()
-                }
-            };
+            let changes = fold.on(event, |child| owner_of(&child.metadata, &owner_kind));
             let owners = changes.into_iter().filter_map(|change| match change {
                 Change::Applied(_, child) => owner_of(&child.metadata, &owner_kind),
                 Change::Gone(_, owner) => owner,

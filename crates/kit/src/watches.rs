@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
 use kube::Client;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 
+use crate::lasting::{self, Watched};
 use crate::metrics::Metrics;
 use crate::object::{KindRef, Ref};
 use crate::relist::{Change, Fold};
@@ -104,20 +105,14 @@ impl Watches {
             Scope::Kind(kind) => (kind.clone(), self.namespace.clone(), watcher::Config::default()),
         };
         let api = kind.metadata_api(self.client.clone(), namespace.as_deref());
-        let (state, triggers, metrics) = (self.state.clone(), self.triggers.clone(), self.metrics.clone());
-        let (controller, name) = (self.controller, kind.resource.kind.clone());
+        let (state, triggers) = (self.state.clone(), self.triggers.clone());
+        let watched =
+            Watched { controller: self.controller, kind: kind.resource.kind.clone(), metrics: self.metrics.clone() };
         let task = tokio::spawn(async move {
             let mut fold = Fold::<()>::new(kind.resource);
-            let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+            let mut events = std::pin::pin!(lasting::watch(api, config, watched));
             while let Some(event) = events.next().await {
-                let changes = match event {
-                    Ok(event) => fold.on(event, |_| ()),
-                    Err(error) => {
-                        tracing::warn!(controller, kind = name, %error, "a watch broke and is started again");
-                        metrics.watch_broke(controller);
-                        continue;
-                    }
-                };
+                let changes = fold.on(event, |_| ());
                 for Change::Applied(changed, _) | Change::Gone(changed, ()) in changes {
                     let interested: Vec<Ref> =
                         lock(&state).interested.get(&changed).into_iter().flatten().cloned().collect();
