@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::object::{Ref, condition, is_not_found, is_unknown_kind};
 use crate::ownership::{BASE, MANAGED_BY, OWNER, Owner, STEP, label};
 use crate::plan::{Child, Node, Plan, Step};
-use crate::readiness;
 use crate::wait::Wait;
 
 /// How often an object that is in the way is looked at.
@@ -105,7 +104,7 @@ impl Executor<'_> {
                 return Ok(None);
             }
             match reference.api(self.client.clone()).get(&reference.name).await {
-                Ok(live) => waits.extend(readiness::wait(&reference, &live)),
+                Ok(live) => waits.extend(child.wait(&live)),
                 Err(error) if is_not_found(&error) => return Ok(None),
                 Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
             }
@@ -146,7 +145,7 @@ impl Executor<'_> {
             reference.api(self.client.clone()).patch(&reference.name, &params, &Patch::Apply(&object)).await.map_err(
                 |source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) },
             )?;
-        let Some(wait) = readiness::wait(&reference, &live) else { return Ok(None) };
+        let Some(wait) = child.wait(&live) else { return Ok(None) };
         match (wait.failed, child.retry_after) {
             (true, Some(delay)) => self.retry(&reference, &live, wait, delay, applied).await.map(Some),
             _ => Ok(Some(wait)),

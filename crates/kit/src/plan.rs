@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::hash;
 use crate::object::Ref;
+use crate::readiness;
 use crate::wait::Wait;
 
 /// What should be there.
@@ -177,6 +178,8 @@ pub struct Child {
     pub kept: bool,
     /// Whether its step is done although the object is not ready: nothing depends on it.
     pub unwaited: bool,
+    /// What there is to say when it is waited for.
+    pub because: Option<String>,
 }
 
 impl Child {
@@ -201,6 +204,7 @@ impl Child {
             generated: BTreeMap::new(),
             kept: false,
             unwaited: false,
+            because: None,
         }
     }
 
@@ -212,6 +216,20 @@ impl Child {
     /// Lets nobody wait for the object to be ready.
     pub fn unwaited(self) -> Self {
         Self { unwaited: true, ..self }
+    }
+
+    /// Says why the object is needed, or what it needs, to who waits for it.
+    pub fn because(self, because: impl Into<String>) -> Self {
+        Self { because: Some(because.into()), ..self }
+    }
+
+    /// What the object lacks to be ready, as it is now; none when it is.
+    pub(crate) fn wait(&self, live: &DynamicObject) -> Option<Wait> {
+        let wait = readiness::wait(&self.reference(), live)?;
+        Some(match &self.because {
+            Some(because) => wait.because(because.clone()),
+            None => wait,
+        })
     }
 
     /// Keeps that many older objects of the same base; see [`crate::config`].

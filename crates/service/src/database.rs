@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::instance::{Instance, host};
+use crate::outside::Outside;
 use crate::pod::Mount;
 
 /// How often mariadb-operator looks whether the account's password is still that of the Secret, which it does not watch.
@@ -232,6 +233,12 @@ impl Database {
         };
         let ca = self.ca.as_ref().map(|(ca, _)| ca);
         [mount(ca, "ca"), mount(self.client.as_ref(), "client")].into_iter().flatten().collect()
+    }
+
+    /// The server, if it is one of somebody's: whether it can be reached is to be asked.
+    pub fn outside(&self) -> Option<Outside> {
+        let Server::External { host, port } = &self.server else { return None };
+        Some(Outside { what: "database", host: host.clone(), port: *port, field: "spec.database.host" })
     }
 
     /// The namespace of the MariaDB; none for a server of somebody's.

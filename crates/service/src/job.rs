@@ -7,6 +7,7 @@ use c5c3_kit::{Child, job};
 use k8s_openapi::api::core::v1::Container;
 
 use crate::instance::Instance;
+use crate::outside::Outside;
 use crate::pod::{Mount, Pod, container};
 
 /// How often a Job tries before it has failed.
@@ -23,6 +24,8 @@ pub struct Run<'a> {
     pub image: &'a str,
     /// The commands. Each starts when the one before it has succeeded.
     pub commands: &'a [&'a [&'a str]],
+    /// A server that has to answer before them, and the interpreter that asks it.
+    pub outside: Option<(Outside, &'a str)>,
     /// The environment of all of them.
     pub env: &'a [(&'a str, &'a str)],
     /// Its folders.
@@ -47,6 +50,8 @@ impl Run<'_> {
             })
             .collect();
         let main = containers.pop().into_iter().collect();
+        let asks = self.outside.as_ref().map(|(outside, python)| outside.container(self.image, python));
+        containers.splice(0..0, asks);
         let pod = Pod {
             instance: self.instance,
             component: self.what,
@@ -63,6 +68,9 @@ impl Run<'_> {
         }
         let mut child = job::run_once(&self.instance.namespace, &self.instance.named(self.what), template, TRIES);
         child.object.metadata.labels.get_or_insert_default().extend(self.instance.labels(self.what));
-        child
+        match self.outside {
+            Some((outside, _)) => outside.explain(child),
+            None => child,
+        }
     }
 }

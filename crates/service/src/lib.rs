@@ -25,6 +25,7 @@ pub mod instance;
 pub mod job;
 mod nearest;
 pub mod network;
+pub mod outside;
 pub mod pod;
 pub mod policy;
 pub mod tls;

@@ -49,7 +49,9 @@ impl Parts<'_> {
     fn schema_run(&self, ini: &Ini, what: &str, commands: &[&[&str]]) -> Child {
         let mut mounts = vec![Mount::secret("config", &self.schema_files(ini).name(), FOLDER)];
         mounts.extend(self.database.mounts());
-        self.run(what, commands, mounts, BTreeMap::new())
+        // Where the schema is made is where the database is met first.
+        let outside = self.database.outside().map(|outside| (outside, PYTHON));
+        Run { outside, ..self.run(what, commands, mounts) }.child()
     }
 
     /// The files of what creates users and projects.
@@ -73,7 +75,7 @@ impl Parts<'_> {
     pub(crate) fn bootstrap_job(&self, ini: &Ini, password: &SecretString) -> Child {
         let script = format!("{FOLDER}/bootstrap.py");
         let mounts = self.with_keys(&self.bootstrap_files(ini, password));
-        self.run("bootstrap", &[&[PYTHON, &script]], mounts, BTreeMap::new())
+        self.run("bootstrap", &[&[PYTHON, &script]], mounts).child()
     }
 
     /// The file of what encrypts stored credentials anew.
@@ -89,7 +91,8 @@ impl Parts<'_> {
         }
         let inputs = [("c5c3.io/keys".to_owned(), state.keys.fingerprint())].into();
         let mounts = self.with_keys(&self.credential_files(ini));
-        Some(self.run("credential-migrate", &[&[MANAGE, CONFIG, "credential_migrate"]], mounts, inputs))
+        let migrate: &[&[&str]] = &[&[MANAGE, CONFIG, "credential_migrate"]];
+        Some(Run { inputs, ..self.run("credential-migrate", migrate, mounts) }.child())
     }
 
     fn with_keys(&self, files: &ConfigFiles) -> Vec<Mount> {
@@ -102,17 +105,17 @@ impl Parts<'_> {
         mounts
     }
 
-    fn run(&self, what: &str, commands: &[&[&str]], mounts: Vec<Mount>, inputs: BTreeMap<String, String>) -> Child {
-        let run = Run {
+    fn run<'r>(&'r self, what: &'r str, commands: &'r [&'r [&'r str]], mounts: Vec<Mount>) -> Run<'r> {
+        Run {
             instance: &self.instance,
             what,
             image: &self.image,
             commands,
+            outside: None,
             env: &[],
             mounts,
             scheduling: self.spec.scheduling.as_ref(),
-            inputs,
-        };
-        run.child()
+            inputs: BTreeMap::new(),
+        }
     }
 }
