@@ -217,8 +217,17 @@ impl Executor<'_> {
 
     /// Deletes one object, and not a namesake that came since.
     pub(crate) async fn delete(&self, reference: &Ref, meta: &ObjectMeta) -> Result<(), Error> {
+        self.delete_by(reference, meta, PropagationPolicy::Background).await
+    }
+
+    /// The same, and the object stays until all that hangs on it is gone.
+    pub(crate) async fn delete_whole(&self, reference: &Ref, meta: &ObjectMeta) -> Result<(), Error> {
+        self.delete_by(reference, meta, PropagationPolicy::Foreground).await
+    }
+
+    async fn delete_by(&self, reference: &Ref, meta: &ObjectMeta, policy: PropagationPolicy) -> Result<(), Error> {
         let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
+            propagation_policy: Some(policy),
             preconditions: Some(Preconditions { uid: meta.uid.clone(), resource_version: None }),
             ..DeleteParams::default()
         };

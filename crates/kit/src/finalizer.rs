@@ -116,7 +116,8 @@ impl Cleanup<'_> {
             for meta in self.children(executor, kind).await?.into_iter().filter(&concerned) {
                 let reference = Ref::of(&kind.resource, &meta);
                 if meta.deletion_timestamp.is_none() {
-                    executor.delete(&reference, &meta).await?;
+                    // Pods that are still being ended would miss what goes next.
+                    executor.delete_whole(&reference, &meta).await?;
                 }
                 if executor.exists(&reference).await? {
                     left.push(waiting(&reference, because));

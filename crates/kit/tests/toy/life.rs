@@ -285,7 +285,7 @@ async fn a_deletion_takes_what_garbage_collection_does_not_reach_and_then_lets_g
     let lines = lines(&writes);
     assert_eq!(lines[0], "DELETE /api/v1/namespaces/cellar/configmaps/cider-note");
     let (policy, preconditions) = (&writes[0].body["propagationPolicy"], &writes[0].body["preconditions"]);
-    assert_eq!((policy, preconditions), (&json!("Background"), &json!({"uid": note_uid})));
+    assert_eq!((policy, preconditions), (&json!("Foreground"), &json!({"uid": note_uid})));
     assert_eq!(writes.last().unwrap().body["metadata"]["finalizers"], json!([]));
     assert!(lines.last().unwrap().starts_with("PATCH merge "), "{lines:?}");
 }
