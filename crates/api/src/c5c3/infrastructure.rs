@@ -28,8 +28,6 @@ pub struct Infrastructure {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!has(oldSelf.storageClass) || (has(self.storageClass) && self.storageClass == oldSelf.storageClass)")
-        .message("changes storageClass, which a volume keeps for life; keep the old one, or restore a backup into a new ControlPlane"),
     validation = Rule::new("!quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '100Gi').isGreaterThan(quantity(has(self.storageSize) ? self.storageSize : '100Gi'))")
         .message("makes storageSize smaller (100Gi when absent), which no volume can become; keep the old size or a larger one"),
     validation = Rule::new("!has(self.clusterRef) || !has(self.host)")
@@ -49,7 +47,7 @@ pub struct MariaDb {
     /// Size of each member's volume, such as 100Gi. 100Gi when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_size: Option<Size>,
-    /// Storage class of the volumes; the cluster's default when absent. It cannot be changed.
+    /// Storage class of the volumes; the cluster's default when absent. It cannot be changed once there are volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<ObjectName>,
     /// CPU and memory of each member; the MariaDB operator's own when absent.
@@ -74,8 +72,6 @@ pub struct MariaDb {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!has(oldSelf.storageClass) || (has(self.storageClass) && self.storageClass == oldSelf.storageClass)")
-        .message("changes storageClass, which a volume keeps for life; keep the old one, or restore a backup into a new ControlPlane"),
     validation = Rule::new("!quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '20Gi').isGreaterThan(quantity(has(self.storageSize) ? self.storageSize : '20Gi'))")
         .message("makes storageSize smaller (20Gi when absent), which no volume can become; keep the old size or a larger one"),
     validation = Rule::new("!has(self.clusterRef) || !has(self.hosts)")
@@ -90,7 +86,7 @@ pub struct RabbitMq {
     /// Size of each member's volume, such as 20Gi. 20Gi when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_size: Option<Size>,
-    /// Storage class of the volumes; the cluster's default when absent. It cannot be changed.
+    /// Storage class of the volumes; the cluster's default when absent. It cannot be changed once there are volumes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<ObjectName>,
     /// CPU and memory of each member; 1 CPU and 2Gi when absent. The memory asked for and allowed is always the same.

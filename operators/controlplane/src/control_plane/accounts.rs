@@ -59,9 +59,11 @@ fn account(cloud: &Cloud, secret: &str, user: &str, (label, value): (&str, &str)
 }
 
 fn missing(wait: Wait, account: &Account) -> Wait {
-    let keys = account.keys.join(" and ");
+    let Ref { namespace, name, .. } = &account.secret;
+    let namespace = namespace.as_deref().unwrap_or_default();
+    let keys: String = account.keys.iter().map(|key| format!(" --from-literal={key}=...")).collect();
     wait.because(account.because.clone())
-        .look_at(format!("create it with the keys {keys}: kubectl create secret generic {}", account.secret.name))
+        .look_at(format!("create it: kubectl create secret generic {name} -n {namespace}{keys}"))
         .failed("SecretMissing")
 }
 

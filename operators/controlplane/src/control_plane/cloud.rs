@@ -27,6 +27,9 @@ impl Cloud {
                 format!("use one of: {}", release::known()),
             )]);
         };
+        if let Some(problem) = one_key_of_two(spec) {
+            return Err(vec![problem]);
+        }
         Ok(Self {
             namespace: object.namespace().unwrap_or_default(),
             infrastructure: spec.infrastructure.clone().unwrap_or_default(),
@@ -110,6 +113,14 @@ impl Cloud {
         let config_map_ref = [own, all].into_iter().flatten().find_map(|policies| policies.config_map_ref.clone());
         (!rules.is_empty() || config_map_ref.is_some()).then_some(PolicyOverrides { rules, config_map_ref })
     }
+}
+
+/// A client certificate is two files, whatever they are called elsewhere.
+fn one_key_of_two(spec: &ControlPlaneSpec) -> Option<Problem> {
+    let tls = spec.infrastructure.as_ref()?.mariadb.as_ref()?.tls.as_ref()?;
+    tls.client_secret_ref.as_ref()?.key.as_ref()?;
+    let what = "names one key, and a client certificate has two: tls.crt and tls.key";
+    Some(problem("spec.infrastructure.mariadb.tls.clientSecretRef.key", what, "remove it"))
 }
 
 /// How many pods, of those that an API allows.

@@ -22,6 +22,10 @@ use super::reference;
 /// The Secret with the password of MariaDB's root, key `password`.
 const ROOT_SECRET: &str = "mariadb-root-credentials";
 
+/// The size of volumes when none is asked for, of MariaDB and of RabbitMQ.
+pub(super) const DATABASE_SIZE: &str = "100Gi";
+pub(super) const QUEUE_SIZE: &str = "20Gi";
+
 /// Lines of `my.cnf`. The default of 151 connections is less than the pools of a few services hold open.
 const MY_CNF: &str = "[mariadb]\nmax_connections = 4096\n";
 
@@ -63,7 +67,7 @@ fn database(cloud: &Cloud) -> MariaDBSpec {
             generate: None,
         }),
         storage: Some(Storage {
-            size: Some(size(written.storage_size.as_ref(), "100Gi")),
+            size: Some(size(written.storage_size.as_ref(), DATABASE_SIZE)),
             storage_class_name: written.storage_class.as_ref().map(ToString::to_string),
             ephemeral: None,
             // Kubernetes keeps volumes unless it is told otherwise.
@@ -92,7 +96,7 @@ pub(super) fn rabbitmq(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>)
         replicas: Some(written.replicas.map_or(3, Quorum::get)),
         persistence: Some(Persistence {
             storage_class_name: written.storage_class.as_ref().map(ToString::to_string),
-            storage: Some(size(written.storage_size.as_ref(), "20Gi")),
+            storage: Some(size(written.storage_size.as_ref(), QUEUE_SIZE)),
         }),
         resources: Some(BrokerResources::new(written.resources.unwrap_or_else(broker_resources))),
         rabbitmq: Some(Configuration {

@@ -39,7 +39,7 @@ pub(super) fn project(spec: &mut Spec, cloud: &Cloud) {
     spec.insert("bootstrap".into(), bootstrap);
 }
 
-fn admin_user(cloud: &Cloud) -> Option<&str> {
+pub(super) fn admin_user(cloud: &Cloud) -> Option<&str> {
     let bootstrap = cloud.spec.identity.as_ref()?.keystone.as_ref()?.bootstrap.as_ref()?;
     bootstrap.admin_user.as_ref().map(|user| user.name.as_str())
 }

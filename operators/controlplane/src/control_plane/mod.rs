@@ -10,6 +10,7 @@ mod memcached;
 mod progress;
 mod release;
 mod services;
+mod settled;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::cortex::Cortex;
@@ -17,7 +18,7 @@ use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
-use c5c3_kit::{Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
+use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -54,10 +55,12 @@ impl Controller for ControlPlanes {
     }
 
     fn validate(&self, inputs: &Inputs<ControlPlane>) -> Verdict<Cloud> {
-        match Cloud::new(&inputs.object) {
-            Ok(cloud) => Verdict::Valid(cloud),
-            Err(problems) => Verdict::Invalid(problems.into()),
-        }
+        let cloud = match Cloud::new(&inputs.object) {
+            Ok(cloud) => cloud,
+            Err(problems) => return Verdict::Invalid(problems.into()),
+        };
+        let problems = settled::problems(&cloud, inputs);
+        if problems.is_empty() { Verdict::Valid(cloud) } else { Verdict::Invalid(problems.into()) }
     }
 
     fn plan(&self, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Plan {
@@ -65,6 +68,9 @@ impl Controller for ControlPlanes {
         for node in cloud.nodes() {
             let needs: Vec<&'static str> = node.needs.iter().copied().filter(|need| cloud.has(need)).collect();
             plan = plan.step(step(node, cloud, inputs).node(node.name, needs));
+        }
+        if let Some(wait) = no_users(&inputs.object).filter(|_| !cloud.has("korc")) {
+            plan = plan.step(Step::new(graph::KORC).node("users", []).wait(wait));
         }
         for condition in Self::CONDITIONS {
             if !plan.steps.iter().any(|step| step.condition == *condition) {
@@ -108,19 +114,49 @@ fn step(node: &Node, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
         "memcached" => memcached::children(cloud).into_iter().fold(step, Step::child),
         "korc" => step.wait(no_catalog(&inputs.object)),
         service => match services::child(service, cloud) {
-            Some(child) => accounts::of(service, step, cloud, inputs).child(child),
+            Some(child) => accounts::of(service, step, cloud, inputs).child(explained(node, child)),
             None => step,
         },
     }
 }
 
+/// The services that this version has an operator for. The objects of the others are made, and nobody acts on them.
+const OPERATED: &[&str] = &["keystone"];
+
+/// Says of an object that nobody acts on it, to who waits for it.
+fn explained(node: &Node, child: Child) -> Child {
+    if OPERATED.contains(&node.name) {
+        return child;
+    }
+    let field = match node.name {
+        "cortex" | "tempest" => format!("spec.{}.enabled", node.name),
+        service => format!("spec.services.{service}.enabled"),
+    };
+    child.because(format!(
+        "this version has no operator for {}, so nobody acts on the object: set {field} to false to go without it",
+        node.name
+    ))
+}
+
 /// The wait of who asked for a catalog that is kept as objects, which this version cannot do.
 fn no_catalog(object: &ControlPlane) -> Wait {
+    nobody_acts(object, "has its catalog and identities as objects", "spec.korc.enabled", "set it to false")
+}
+
+/// The wait of who asked for users that the catalog would make.
+fn no_users(object: &ControlPlane) -> Option<Wait> {
+    let bootstrap = object.spec.identity.as_ref()?.keystone.as_ref()?.bootstrap.as_ref()?;
+    let field = "spec.identity.keystone.bootstrap.serviceUsers";
+    let wait = || nobody_acts(object, "has its service users", field, "remove them, and create them in Keystone");
+    (!bootstrap.service_users.is_empty()).then(wait)
+}
+
+fn nobody_acts(object: &ControlPlane, what: &str, field: &str, instead: &str) -> Wait {
     let own = Ref::namespaced::<ControlPlane>(object.namespace().unwrap_or_default(), object.name_any());
     Wait::on(&own)
-        .condition("has its catalog and identities as objects")
-        .now("spec.korc.enabled asks for it, and nobody acts on it in this version")
-        .look_at("set spec.korc.enabled to false")
+        .condition(what)
+        .now(format!("{field} asks for it, and nobody acts on it in this version"))
+        .look_at(format!("{field}: {instead}"))
         .failed("NobodyActs")
 }
 

@@ -54,7 +54,7 @@ fn an_administrators_secret_that_is_not_there_is_named_with_its_field() {
     let expected = |state: &str| {
         format!(
             "keystone: stuck on secret/boss: {state}; spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it; \
-             look at: create it with the keys word: kubectl create secret generic boss"
+             look at: create it: kubectl create secret generic boss -n cellar --from-literal=word=..."
         )
     };
     assert_eq!(waits_for(&spec, &[]), [expected("exists (not found)")]);
@@ -69,8 +69,8 @@ fn accounts_on_servers_that_exist_already_must_be_brought_along() {
         waits_for(&spec, &[secret("keystone-db-credentials", &["username"])]),
         [
             "keystone: stuck on secret/keystone-db-credentials: has the key password (the key is missing); keystone signs in \
-          with it to the server of spec.infrastructure.mariadb.host; look at: create it with the keys username and \
-          password: kubectl create secret generic keystone-db-credentials"
+          with it to the server of spec.infrastructure.mariadb.host; look at: create it: kubectl \
+          create secret generic keystone-db-credentials -n cellar --from-literal=username=... --from-literal=password=..."
         ]
     );
 }
@@ -96,7 +96,7 @@ fn a_catalog_that_nobody_keeps_is_said_so_and_holds_up_nothing_else() {
         waits(&plan),
         [
             "korc: stuck on controlplane/lab: has its catalog and identities as objects (spec.korc.enabled asks for it, and \
-          nobody acts on it in this version); look at: set spec.korc.enabled to false"
+          nobody acts on it in this version); look at: spec.korc.enabled: set it to false"
         ]
     );
     let glance = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == "glance").unwrap();

@@ -1,0 +1,128 @@
+//! What is settled once there are servers: changes that the operators below would refuse, or take and lose data by. They
+//! are told by what is there, so that a mistake can be corrected for as long as nothing was made of it.
+
+use c5c3_api::blocks::{Quorum, Size};
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::{Problem, problem};
+use c5c3_kit::Inputs;
+use c5c3_kit::ownership::{MANAGED_BY, label};
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::cloud::Cloud;
+use super::infrastructure::{DATABASE_SIZE, QUEUE_SIZE};
+use super::keystone::admin_user;
+use super::reference;
+use super::services::database;
+
+/// Everything that can no longer be as it is asked for.
+pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
+    let found = |node: &str| {
+        let object = inputs.get(&reference(cloud, node)?)?;
+        // What stands in the way of ours says nothing about ours.
+        let ours = label(&object.metadata, MANAGED_BY).is_some_and(|by| by == crate::NAME);
+        (ours && cloud.existing(node).is_none()).then_some(object)
+    };
+    let mut problems = Vec::new();
+    if let Some(mariadb) = found("mariadb") {
+        let written = cloud.infrastructure.mariadb.clone().unwrap_or_default();
+        let class = written.storage_class.map(|class| class.to_string());
+        problems.extend(moved("mariadb", text(mariadb, "/spec/storage/storageClassName"), class.as_deref()));
+        let size = text(mariadb, "/spec/storage/size");
+        problems.extend(shrunk("mariadb", size, written.storage_size.as_ref(), DATABASE_SIZE));
+    }
+    if let Some(rabbitmq) = found("rabbitmq") {
+        let written = cloud.infrastructure.rabbitmq.clone().unwrap_or_default();
+        let class = written.storage_class.map(|class| class.to_string());
+        problems.extend(moved("rabbitmq", text(rabbitmq, "/spec/persistence/storageClassName"), class.as_deref()));
+        let size = text(rabbitmq, "/spec/persistence/storage");
+        problems.extend(shrunk("rabbitmq", size, written.storage_size.as_ref(), QUEUE_SIZE));
+        problems.extend(fewer(rabbitmq, written.replicas.map_or(3, Quorum::get)));
+    }
+    if let Some(valkey) = found("valkey") {
+        problems.extend(other_failover(valkey, cloud));
+    }
+    if let Some(keystone) = found("keystone") {
+        problems.extend(other_server(keystone, cloud));
+        problems.extend(other_administrator(keystone, cloud));
+    }
+    problems
+}
+
+fn text<'a>(object: &'a DynamicObject, pointer: &str) -> Option<&'a str> {
+    object.data.pointer(pointer).and_then(Value::as_str)
+}
+
+fn moved(node: &str, is: Option<&str>, asked: Option<&str>) -> Option<Problem> {
+    let named = |class: Option<&str>| class.map_or("the default one".to_owned(), |class| format!("{class:?}"));
+    (is != asked).then(|| {
+        let fix = is.map_or("remove it".to_owned(), |is| format!("set it back to {is:?}"));
+        problem(
+            format!("spec.infrastructure.{node}.storageClass"),
+            format!("asks for {} where volumes are of {}, which a volume keeps for life", named(asked), named(is)),
+            format!("{fix}, or restore a backup into a new ControlPlane"),
+        )
+    })
+}
+
+fn shrunk(node: &str, is: Option<&str>, asked: Option<&Size>, default: &str) -> Option<Problem> {
+    let (is, default) = (Size::new(is?).ok()?, Size::new(default).ok()?);
+    let asked = asked.unwrap_or(&default);
+    (asked.bytes() < is.bytes()).then(|| {
+        problem(
+            format!("spec.infrastructure.{node}.storageSize"),
+            format!("asks for {asked} where volumes have {is}, and no volume can become smaller"),
+            format!("set it to {is} or more"),
+        )
+    })
+}
+
+/// The operator of RabbitMQ takes no member out of a cluster.
+fn fewer(rabbitmq: &DynamicObject, asked: i32) -> Option<Problem> {
+    let is = rabbitmq.data.pointer("/spec/replicas").and_then(Value::as_i64)?;
+    (i64::from(asked) < is).then(|| {
+        problem(
+            "spec.infrastructure.rabbitmq.replicas",
+            format!("asks for {asked} of {is} members, and the operator of RabbitMQ takes none out of a cluster"),
+            format!("set it to {is} or more"),
+        )
+    })
+}
+
+fn other_failover(valkey: &DynamicObject, cloud: &Cloud) -> Option<Problem> {
+    let is = valkey.data.pointer("/spec/sentinel/enabled").and_then(Value::as_bool)?;
+    let written = cloud.infrastructure.valkey.as_ref().and_then(|valkey| valkey.sentinel.as_ref());
+    (written.is_none_or(|sentinel| sentinel.enabled) != is).then(|| {
+        problem(
+            "spec.infrastructure.valkey.sentinel.enabled",
+            "cannot be changed once there is a Valkey",
+            format!("set it to {is}; or take spec.infrastructure.valkey out, and put it in again when it is gone"),
+        )
+    })
+}
+
+/// A service that moved from a server of ours to one of somebody's, or back, would begin with nothing.
+fn other_server(keystone: &DynamicObject, cloud: &Cloud) -> Option<Problem> {
+    let is = keystone.data.pointer("/spec/database")?;
+    let is_ours = |database: &Value| database["clusterRef"] == json!({"name": "mariadb"});
+    let asked = database("keystone", cloud);
+    (is_ours(is) != is_ours(&asked)).then(|| {
+        problem(
+            "spec.infrastructure.mariadb",
+            "moves to another server, and all data would stay on the old one",
+            "keep the server, or migrate the data into a new ControlPlane",
+        )
+    })
+}
+
+fn other_administrator(keystone: &DynamicObject, cloud: &Cloud) -> Option<Problem> {
+    let is = text(keystone, "/spec/bootstrap/adminUser").unwrap_or("admin");
+    let asked = admin_user(cloud).unwrap_or("admin");
+    (is != asked).then(|| {
+        problem(
+            "spec.identity.keystone.bootstrap.adminUser.name",
+            format!("asks for {asked:?} where {is:?} is the administrator already"),
+            format!("set it to {is:?}, and create another administrator in Keystone"),
+        )
+    })
+}
