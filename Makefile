@@ -45,8 +45,9 @@ bench: ## Run the benchmarks
 	cargo build --release --locked -p c5c3 -p c5c3-bench
 	$(CARGO_TARGET_DIR)/release/bench api
 
-crds: ## Write deploy/crds and docs/api anew from the Rust types
+crds: ## Write deploy and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
+	cargo run --quiet --locked -p c5c3 -- manifests --output deploy/operators
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
 
 kubectl:

@@ -55,6 +55,13 @@ pub(crate) enum Command {
     /// Print or write the CRDs of every kind
     #[command(after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -")]
     Crds(CrdsArgs),
+    /// Print or write what runs the operators on a cluster: accounts, least rights, Deployments
+    #[command(
+        after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -\n  c5c3 manifests | kubectl apply -f -\n\n\
+        Each operator may do in one namespace what it needs there, and nothing elsewhere but read a few kinds that are in \
+        no namespace. Bind its role c5c3-NAME-objects in a second namespace to let another copy look after that."
+    )]
+    Manifests(ManifestsArgs),
     /// Run one or more operators against the cluster of your kubeconfig, or the one this pod is in
     #[command(
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"
@@ -224,6 +231,19 @@ pub(crate) struct CrdsArgs {
     /// Write a file per kind into this folder instead of printing; files of kinds that are gone are removed
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ManifestsArgs {
+    /// Write a file per operator into this folder instead of printing; files of operators that are gone are removed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// The namespace that is looked after, which must be there
+    #[arg(long, default_value = "openstack", conflicts_with = "all_namespaces")]
+    pub(crate) namespace: String,
+    /// Look after all namespaces; the operators may then read every Secret of the cluster
+    #[arg(long)]
+    pub(crate) all_namespaces: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -7,6 +7,7 @@ mod args;
 mod cluster;
 mod crds;
 mod image;
+mod manifests;
 mod operator;
 mod reference;
 mod status;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Node(args) => cluster::node(args),
         Command::NodeAgent(args) => cluster::node_agent(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::Manifests(args) => manifests::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),

@@ -26,9 +26,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPERATORS.iter().map(|(name, _)| *name)
 }
 
-/// All of them, each within the namespaces of its objects.
-pub(crate) fn all() -> impl Iterator<Item = Operator> {
-    OPERATORS.iter().map(|(_, make)| make(false))
+/// All of them with their names, each within the namespaces of its objects.
+pub(crate) fn named() -> impl Iterator<Item = (&'static str, Operator)> {
+    OPERATORS.iter().map(|(name, make)| (*name, make(false)))
 }
 
 pub(crate) fn run(args: OperatorArgs) -> Done {

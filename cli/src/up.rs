@@ -4,33 +4,24 @@ pub(crate) mod clouds;
 mod control_plane;
 pub(crate) mod images;
 mod live;
+mod operators;
 
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::process::{Command, ExitCode, Stdio};
 
 use c5c3_cluster::{Cluster, Folder, Options};
-use c5c3_kit::http::Readiness;
 use c5c3_kit::logging::{self, Format};
-use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
-use c5c3_kit::{Operator, Settings, hash};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Done;
 use crate::args::{DataArgs, UpArgs};
-use crate::operator::{self, stop_asked};
+use crate::operator::stop_asked;
 use control_plane::Wanted;
 
 /// What the detached process says when the cluster is ready, and when it runs but its ControlPlane is late.
 const READY: &str = "ready";
 const LATE: &str = "late";
-
-/// The annotation of a CRD by which an unchanged one is known at the next start.
-const HASH: &str = "c5c3.io/installed-hash";
 
 pub(crate) fn run(args: &UpArgs) -> Done {
     if args.detach {
@@ -84,9 +75,9 @@ async fn live(
     let client = cluster.client("up");
     let operate = async {
         if !args.no_operators {
-            install(&client).await.map_err(|error| format!("cannot install the CRDs: {error}"))?;
+            operators::install(&client).await?;
             tasks.spawn(c5c3_providers::run(cluster.client("providers"), stop.clone()));
-            start_operators(&cluster.client("operators"), &tasks, stop);
+            operators::start(cluster, &tasks, stop);
         }
         Ok(())
     };
@@ -128,34 +119,6 @@ fn hint(folder: &Folder, is_ready: bool) {
     };
     let last = if has_cloud { format!("c5c3 status{data}") } else { format!("c5c3 down{data}") };
     say(&format!("\n{what}\n\n  eval \"$(c5c3 env{data})\"\n  {first}\n  {last}\n"));
-}
-
-/// Installs the CRDs that are not there as they are now.
-async fn install(client: &Client) -> Result<(), kube::Error> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for kind in c5c3_api::all() {
-        let mut definition = kind.crd().clone();
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        let hash = hash::of_json(&serde_json::to_value(&definition).map_err(kube::Error::SerdeError)?);
-        let installed = definitions.get_opt(&name).await?;
-        if installed.is_some_and(|installed| installed.annotations().get(HASH) == Some(&hash)) {
-            continue;
-        }
-        definition.annotations_mut().insert(HASH.to_owned(), hash);
-        definitions.patch(&name, &PatchParams::apply("c5c3").force(), &Patch::Apply(definition)).await?;
-    }
-    Ok(())
-}
-
-fn start_operators(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) {
-    let (metrics, readiness) = (Metrics::default(), Readiness::default());
-    for operator in operator::all() {
-        let (client, metrics, readiness, stop) = (client.clone(), metrics.clone(), readiness.clone(), stop.clone());
-        tasks.spawn(async move {
-            let settings = Settings { pace: Pace::default(), election: None };
-            Operator::run(&operator, client, settings, metrics, readiness, stop).await;
-        });
-    }
 }
 
 /// Starts the same command in a session of its own, and stays until the cluster is ready.

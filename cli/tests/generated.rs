@@ -35,6 +35,11 @@ fn the_crds_in_deploy_are_fresh() {
 }
 
 #[test]
+fn the_manifests_of_operators_in_deploy_are_fresh() {
+    assert_fresh("manifests", "deploy/operators");
+}
+
+#[test]
 fn the_api_reference_is_fresh() {
     assert_fresh("reference", "docs/api");
 }

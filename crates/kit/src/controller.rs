@@ -46,14 +46,24 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// How long a deletion waits for such children before it lets go all the same and names what is left.
     const PATIENCE: Duration = Duration::from_mins(10);
 
+    /// Whether services are asked whether they live; see [`Controller::probes`].
+    const PROBES: bool = false;
+
     /// The kinds of all children, watched by label.
     fn children(&self) -> Vec<KindRef>;
+
+    /// The kinds that [`Controller::needs`] may name beside those of children. No others are read: what an operator is
+    /// allowed is made of this.
+    fn reads(&self) -> Vec<KindRef> {
+        Vec::new()
+    }
 
     /// What the object refers to. It is asked again with what was found until it names nothing new, so that a
     /// reference may come out of another object.
     fn needs(&self, inputs: &Inputs<Self::Kind>) -> Vec<Ref>;
 
-    /// Services that are asked whether they live, once everything that the object refers to has been read.
+    /// Services that are asked whether they live, once everything that the object refers to has been read. It needs
+    /// [`Controller::PROBES`].
     fn probes(&self, _: &Inputs<Self::Kind>) -> Vec<Probe> {
         Vec::new()
     }

@@ -15,6 +15,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+pub mod access;
 pub mod apply;
 pub mod backoff;
 pub mod condition;
@@ -49,6 +50,7 @@ pub mod wait;
 pub mod watches;
 pub mod webhook;
 
+pub use access::Access;
 pub use controller::{Controller, Verdict};
 pub use error::Error;
 pub use inputs::Inputs;

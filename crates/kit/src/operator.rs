@@ -6,6 +6,7 @@ use kube::{Client, Resource};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Access;
 use crate::controller::Controller;
 use crate::http::Readiness;
 use crate::leader::{Candidate, Election};
@@ -38,6 +39,7 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct Operator {
     name: &'static str,
     kinds: Vec<(String, String)>,
+    access: Access,
     controllers: Vec<Box<dyn Fn(Start) -> Running + Send + Sync>>,
 }
 
@@ -45,7 +47,7 @@ impl Operator {
     /// An operator without controllers. Its name is its field manager and the value of its ownership label: it must
     /// never change.
     pub fn new(name: &'static str) -> Self {
-        Self { name, kinds: Vec::new(), controllers: Vec::new() }
+        Self { name, kinds: Vec::new(), access: Access::default(), controllers: Vec::new() }
     }
 
     /// Adds a controller; `make` is called each time it starts, which is once per leadership.
@@ -53,6 +55,7 @@ impl Operator {
     where
         <C::Kind as Resource>::Scope: 'static,
     {
+        self.access.extend(Access::of(&make()));
         self.kinds.push((C::Kind::api_version(&()).into_owned(), C::Kind::kind(&()).into_owned()));
         self.controllers.push(Box::new(move |start: Start| {
             let controller = make();
@@ -73,6 +76,11 @@ impl Operator {
     /// `apiVersion` and `kind` of each kind that it looks after.
     pub fn kinds(&self) -> &[(String, String)] {
         &self.kinds
+    }
+
+    /// What it has to be allowed.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// Runs the operator until `stop`.

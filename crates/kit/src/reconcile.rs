@@ -19,7 +19,7 @@ use crate::events::Events;
 use crate::finalizer::{self, Cleanup, Progress};
 use crate::inputs::{Found, Inputs};
 use crate::metrics::Metrics;
-use crate::object::{Ref, is_not_found, is_unknown_kind};
+use crate::object::{KindRef, Ref, is_not_found, is_unknown_kind};
 use crate::ownership::Owner;
 use crate::plan::Plan;
 use crate::report::{self, Outcome};
@@ -202,7 +202,11 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             let new: Vec<Ref> = named.into_iter().filter(|reference| !inputs.has_read(reference)).collect();
             if new.is_empty() {
                 self.context.watches.keep_only(self.about, &inputs.references().cloned().collect());
-                for probe in self.context.controller.probes(&inputs) {
+                let probes = self.context.controller.probes(&inputs);
+                if !C::PROBES && !probes.is_empty() {
+                    return Err(broken::<C>("there are probes, and PROBES says that there are none".to_owned()));
+                }
+                for probe in probes {
                     let answer = probe.ask(&self.context.client).await;
                     inputs.insert_answer(probe, answer);
                 }
@@ -210,6 +214,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
                 return Ok(inputs);
             }
             for reference in new {
+                self.may_read(&reference)?;
                 self.context.watches.add(self.about, &reference);
                 let found = match reference.api(self.context.client.clone()).get(&reference.name).await {
                     Ok(found) => Found::Object(Box::new(found)),
@@ -223,6 +228,16 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             }
         }
         Err(broken::<C>(format!("needs() goes deeper than {DEEPEST_REFERENCE} references")))
+    }
+
+    /// What only a bug in the operator can get wrong: it would be refused where it has no more rights than it says it needs.
+    fn may_read(&self, reference: &Ref) -> Result<(), Error> {
+        let controller = &self.context.controller;
+        let is_it = |kind: &KindRef| kind.resource == reference.resource;
+        if controller.reads().iter().any(is_it) || controller.children().iter().any(is_it) {
+            return Ok(());
+        }
+        Err(broken::<C>(format!("{reference} is of a kind that is not in reads()")))
     }
 
     async fn let_go(&self) -> Result<Action, Error> {

@@ -4,7 +4,7 @@ use c5c3_api::blocks::{SecretStoreKind, SecretStoreRef};
 use c5c3_api::ext::external_secrets::{
     ClusterSecretStore, PushData, PushSecret, PushSecretSpec, RemoteKey, SecretStore, Selector, StoreRef,
 };
-use c5c3_kit::{Child, Inputs, Ref};
+use c5c3_kit::{Child, Inputs, KindRef, Ref};
 use kube::Resource;
 
 use crate::instance::Instance;
@@ -33,6 +33,11 @@ impl Store {
             }
         };
         Self { reference, target, asked: spec.is_some() }
+    }
+
+    /// The kinds that it may be of.
+    pub fn reads() -> [KindRef; 2] {
+        [KindRef::of::<ClusterSecretStore>(), KindRef::of::<SecretStore>()]
     }
 
     /// What has to be read.

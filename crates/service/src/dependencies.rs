@@ -5,12 +5,35 @@ use c5c3_api::ext::{mariadb::MariaDB, rabbitmq::RabbitmqCluster, valkey::Valkey}
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_api::{cortex::Cortex, ovn::OVNCluster};
 use c5c3_kit::object::condition;
-use c5c3_kit::{Inputs, Ref, Wait, readiness};
+use c5c3_kit::{Inputs, KindRef, Ref, Wait, readiness};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::Resource;
 use kube::core::ApiResource;
 
 use crate::cache::memcached;
+
+/// Everything that can be depended on.
+const KINDS: &[DependencyKind] = &[
+    DependencyKind::Keystone,
+    DependencyKind::Glance,
+    DependencyKind::Placement,
+    DependencyKind::Nova,
+    DependencyKind::Neutron,
+    DependencyKind::Cinder,
+    DependencyKind::Cortex,
+    DependencyKind::Tempest,
+    DependencyKind::OVNCluster,
+    DependencyKind::MariaDB,
+    DependencyKind::RabbitmqCluster,
+    DependencyKind::Valkey,
+    DependencyKind::Memcached,
+];
+
+/// The kinds that [`needs`] may name.
+pub fn reads() -> Vec<KindRef> {
+    let kinds = KINDS.iter().map(|kind| KindRef { resource: resource(*kind), namespaced: true });
+    kinds.chain([KindRef::of::<StatefulSet>()]).collect()
+}
 
 /// What has to be read for a dependency. A cache is an object of a Memcached operator, or the StatefulSet that a ControlPlane
 /// makes without one.

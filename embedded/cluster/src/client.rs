@@ -11,7 +11,11 @@ use kube::Client;
 
 /// A client that is one of the cluster's own parts, which may do everything.
 pub(crate) fn client(server: &Arc<Server>, part: &str) -> Client {
-    let user = UserInfo::new(format!("system:c5c3:{part}"), ["system:masters", "system:authenticated"]);
+    client_as(server, UserInfo::new(format!("system:c5c3:{part}"), ["system:masters", "system:authenticated"]))
+}
+
+/// A client of a user, who may do what roles allow.
+pub(crate) fn client_as(server: &Arc<Server>, user: UserInfo) -> Client {
     let server = server.clone();
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let (server, user) = (server.clone(), user.clone());

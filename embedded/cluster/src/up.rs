@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use c5c3_apiserver::{Config, Listening, Server, Storage, listen};
-use c5c3_auth::{Credential, kubeconfig, write_kubeconfig};
+use c5c3_auth::{Credential, UserInfo, kubeconfig, write_kubeconfig};
 use c5c3_cri::links::{self, Network};
 use c5c3_cri::{Addresses, Programs};
 use c5c3_network::{Namespace, dns, services};
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent::{AgentConfig, serving};
 use crate::agents::{Agent, Agents, kill_stray};
-use crate::client::client;
+use crate::client::{client, client_as};
 use crate::control::{self, Ask};
 use crate::doctor::{self, Finding};
 use crate::folder::{Folder, FolderError, Saved, private, write};
@@ -161,6 +161,11 @@ impl Cluster {
     /// A client for one of the cluster's own parts.
     pub fn client(&self, part: &str) -> Client {
         client(&self.server, part)
+    }
+
+    /// A client of a service account, which may do what roles allow.
+    pub fn account(&self, namespace: &str, name: &str) -> Client {
+        client_as(&self.server, UserInfo::service_account(namespace, name))
     }
 
     /// The nodes' names.

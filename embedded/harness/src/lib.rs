@@ -33,6 +33,7 @@ mod faults;
 mod in_process;
 mod ledger;
 mod leftovers;
+mod limited;
 mod patience;
 mod port;
 pub mod pretended;
@@ -48,6 +49,7 @@ pub use error::Error;
 pub use faults::Fault;
 pub use ledger::Made;
 pub use leftovers::{leftovers, remove_leftovers};
+pub use limited::Limited;
 pub use port::Port;
 
 /// The variable that names the kubeconfig of another cluster to run tests on.

@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use c5c3_harness::{Fault, TestCluster};
+use c5c3_harness::{Fault, Limited, TestCluster};
 use c5c3_kit::http::Readiness;
+use c5c3_kit::leader::Election;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::Pace;
-use c5c3_kit::{Ref, Settings};
+use c5c3_kit::{Controller, KindRef, Ref, Settings, access};
 use c5c3_operator_controlplane::operator;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -38,30 +39,28 @@ impl Drop for Stage {
 
 impl Stage {
     async fn set() -> Self {
-        let cluster = TestCluster::start().await.unwrap();
-        for (version, kind) in [
-            ("c5c3.io/v1alpha1", "ControlPlane"),
-            ("c5c3.io/v1alpha1", "SecretAggregate"),
-            ("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
-        ] {
-            cluster.install(c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
-        }
-        for file in [
-            "mariadb-operator/k8s.mariadb.com_mariadbs.yaml",
-            "rabbitmq-cluster-operator/rabbitmq.com_rabbitmqclusters.yaml",
-            "valkey-operator/cache.cs.sap.com_valkeys.yaml",
-        ] {
-            cluster.install(&genuine(file)).await.unwrap();
-        }
+        let cluster = furnished().await;
         let (client, metrics) = (cluster.client(), Metrics::default());
-        let operator = start(&client, &metrics);
+        let operator = start(&client, &metrics, None);
         Self { cluster, client, metrics, operator }
+    }
+
+    /// The same with an operator that may do what it says it needs, in the test's own namespace, and nothing else.
+    async fn limited() -> (Self, Limited) {
+        let cluster = furnished().await;
+        let (home, access) = (cluster.namespace().to_owned(), operator(false).access().clone());
+        let (mut inside, outside) = (access.in_namespaces(), access.in_cluster());
+        inside.extend(access::lease("leader"));
+        let limited = cluster.limited("few-rights", &home, inside, outside).await.unwrap();
+        let (client, metrics) = (cluster.client(), Metrics::default());
+        let operator = start(&limited.client, &metrics, Some(home));
+        (Self { cluster, client, metrics, operator }, limited)
     }
 
     /// Kills the operator, as a machine does that loses its power, and starts another.
     fn kill(&mut self) {
         self.operator.abort();
-        self.operator = start(&self.client, &self.metrics);
+        self.operator = start(&self.client, &self.metrics, None);
     }
 
     fn api(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
@@ -138,6 +137,25 @@ impl Stage {
         .await;
     }
 
+    /// Everything in a namespace that the operator has made.
+    async fn made(&self, namespace: &str) -> Vec<String> {
+        let mut made = Vec::new();
+        let ours = ListParams::default().labels("app.kubernetes.io/managed-by=controlplane-operator");
+        for kind in operator_children() {
+            let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), namespace, &kind.resource);
+            // A kind that is not installed has no objects.
+            for object in api.list(&ours).await.map(|list| list.items).unwrap_or_default() {
+                made.push(Ref::of(&kind.resource, &object.metadata).short());
+            }
+        }
+        made.sort();
+        made
+    }
+
+    async fn until_left(&self, namespace: &str, left: &[&str]) {
+        self.until(&format!("nothing is left but {left:?}"), async || self.made(namespace).await == left).await;
+    }
+
     async fn password(&self, namespace: &str) -> Option<Vec<u8>> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let secret = secrets.get_opt("mariadb-root-credentials").await.unwrap()?;
@@ -154,13 +172,40 @@ impl Stage {
     }
 }
 
-fn start(client: &Client, metrics: &Metrics) -> JoinHandle<()> {
+/// A cluster with the kinds that a small ControlPlane needs.
+async fn furnished() -> TestCluster {
+    let cluster = TestCluster::start().await.unwrap();
+    for (version, kind) in [
+        ("c5c3.io/v1alpha1", "ControlPlane"),
+        ("c5c3.io/v1alpha1", "SecretAggregate"),
+        ("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
+    ] {
+        cluster.install(c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
+    }
+    for file in [
+        "mariadb-operator/k8s.mariadb.com_mariadbs.yaml",
+        "rabbitmq-cluster-operator/rabbitmq.com_rabbitmqclusters.yaml",
+        "valkey-operator/cache.cs.sap.com_valkeys.yaml",
+    ] {
+        cluster.install(&genuine(file)).await.unwrap();
+    }
+    cluster
+}
+
+/// Starts an operator: of all namespaces, or of one, where it asks to be the leader.
+fn start(client: &Client, metrics: &Metrics, namespace: Option<String>) -> JoinHandle<()> {
     let (client, metrics) = (client.clone(), metrics.clone());
-    let pace = Pace { first_retry: Duration::from_millis(20), last_retry: Duration::from_secs(1), ..Pace::default() };
-    let settings = Settings { pace, election: None };
+    let (first_retry, last_retry) = (Duration::from_millis(20), Duration::from_secs(1));
+    let election = namespace.as_ref().map(|home| Election::new(home, "leader", "someone"));
+    let pace = Pace { namespace, first_retry, last_retry, ..Pace::default() };
+    let settings = Settings { pace, election };
     tokio::spawn(async move {
         operator(false).run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
     })
+}
+
+fn operator_children() -> Vec<KindRef> {
+    c5c3_operator_controlplane::ControlPlanes.children()
 }
 
 fn genuine(file: &str) -> CustomResourceDefinition {
@@ -289,8 +334,13 @@ async fn a_control_plane_goes_in_reverse_order_and_leaves_its_data() {
     stage.api(home, "Keystone").patch("keystone", &PatchParams::default(), &release).await.unwrap();
     stage.until_gone(home, "MariaDB/mariadb").await;
     stage.until_gone(home, "ControlPlane/lab").await;
-    stage.until_gone(home, "Service/memcached").await;
+    let accounts = ["keystone-admin-credentials", "keystone-db-credentials", "mariadb-root-credentials"];
+    let kept = accounts.map(|name| format!("secret/{name}"));
+    stage.until_left(home, &kept.each_ref().map(String::as_str)).await;
     assert_eq!(stage.password(home).await, password, "what opens the data stays with it");
+    // Another one of the same name goes on with it.
+    stage.ready(home, &small()).await;
+    assert_eq!(stage.password(home).await, password);
 }
 
 #[tokio::test]
@@ -313,7 +363,7 @@ async fn a_control_plane_that_is_asked_to_takes_its_data_along() {
         .await;
     stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
     stage.until_gone(home, "ControlPlane/lab").await;
-    stage.until_gone(home, "Secret/mariadb-root-credentials").await;
+    stage.until_left(home, &[]).await;
 }
 
 #[tokio::test]
@@ -333,6 +383,23 @@ async fn a_foreign_object_of_the_same_name_is_left_alone_and_reported() {
     stage.until_gone(home, "ControlPlane/lab").await;
     let left = stage.get(home, "MariaDB/mariadb").await.unwrap();
     assert_eq!(left.data["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() {
+    let (stage, limited) = Stage::limited().await;
+    let home = stage.cluster.namespace();
+    let spec = json!({"infrastructure": {"rabbitmq": {}, "valkey": {}}, "services": {"keystone": {}}});
+    stage.apply(home, &spec).await;
+    for part in ["RabbitmqCluster/rabbitmq", "Valkey/valkey"] {
+        stage.is_ready(home, part).await;
+    }
+    stage.ready(home, &spec).await;
+    stage.apply(home, &small()).await;
+    stage.until_gone(home, "Valkey/valkey").await;
+    stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.until_gone(home, "ControlPlane/lab").await;
+    assert_eq!(limited.refused(), Vec::<String>::new());
 }
 
 #[tokio::test]

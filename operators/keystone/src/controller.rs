@@ -8,11 +8,13 @@ use c5c3_api::openstack::Keystone;
 use c5c3_api::{Problem, problem};
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Probe, Ref, Verdict, Wait, object};
 use c5c3_service::api::{Api, COMPONENT};
+use c5c3_service::backup::Store;
 use c5c3_service::database::Database;
 use c5c3_service::policy::{self, Rules, Unusable};
 use c5c3_service::upgrade::{self, Course, Progress, Seen};
 use c5c3_service::{dependencies, tls};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
 use crate::config::OWNED;
@@ -49,12 +51,21 @@ impl Controller for Keystones {
         "BootstrapReady",
         "KeystoneAPIReady",
     ];
+    const PROBES: bool = true;
 
     fn children(&self) -> Vec<KindRef> {
         let mut kinds = Api::children();
         kinds.extend(Repository::children());
         kinds.extend(Database::children());
         kinds.extend([KindRef::of::<Job>(), KindRef::of::<PushSecret>(), KindRef::of::<Certificate>()]);
+        kinds
+    }
+
+    /// Databases and caches are among what can be depended on.
+    fn reads(&self) -> Vec<KindRef> {
+        let mut kinds = dependencies::reads();
+        kinds.extend(Store::reads());
+        kinds.push(KindRef::of::<ConfigMap>());
         kinds
     }
 

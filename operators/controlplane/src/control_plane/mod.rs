@@ -14,6 +14,7 @@ mod settled;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::cortex::Cortex;
+use c5c3_api::ext::cert_manager::{ClusterIssuer, Issuer};
 use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
@@ -23,6 +24,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 
 use cloud::Cloud;
@@ -46,6 +48,10 @@ impl Controller for ControlPlanes {
             KindRef::of::<NetworkPolicy>(),
         ];
         GRAPH.iter().filter_map(|node| kind(node.name)).chain(beside).collect()
+    }
+
+    fn reads(&self) -> Vec<KindRef> {
+        vec![KindRef::of::<StorageClass>(), KindRef::of::<ClusterIssuer>(), KindRef::of::<Issuer>()]
     }
 
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {

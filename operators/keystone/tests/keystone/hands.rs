@@ -97,9 +97,15 @@ impl Stage {
     }
 
     pub fn operate(&self) -> Running {
-        let (client, metrics) = (self.client.clone(), Metrics::default());
+        self.operate_as(self.client.clone(), None)
+    }
+
+    /// An operator with that client, which looks after one namespace if one is named.
+    pub fn operate_as(&self, client: Client, namespace: Option<String>) -> Running {
+        let metrics = Metrics::default();
         let own = metrics.clone();
-        let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(5), ..Pace::default() };
+        let (debounce, first_retry) = (Duration::ZERO, Duration::from_millis(5));
+        let pace = Pace { namespace, debounce, first_retry, ..Pace::default() };
         let task = tokio::spawn(async move {
             let settings = Settings { pace, election: None };
             operator(false).run(client, settings, own, Readiness::default(), CancellationToken::new()).await;

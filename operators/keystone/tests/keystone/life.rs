@@ -16,9 +16,9 @@ use crate::hands::Stage;
 use crate::world::keystone;
 
 /// Long enough for a busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
-fn ready_is(status: &'static str, reason: &'static str) -> impl Condition<Keystone> {
+pub fn ready_is(status: &'static str, reason: &'static str) -> impl Condition<Keystone> {
     move |object: Option<&Keystone>| {
         let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
         let is_it = |c: &c5c3_api::blocks::Condition| {
@@ -28,7 +28,7 @@ fn ready_is(status: &'static str, reason: &'static str) -> impl Condition<Keysto
     }
 }
 
-async fn until(stage: &Stage, what: impl Condition<Keystone>) -> Keystone {
+pub async fn until(stage: &Stage, what: impl Condition<Keystone>) -> Keystone {
     let api: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
     let found = tokio::time::timeout(PATIENCE, await_condition(api.clone(), "gate", what)).await;
     let Ok(found) = found else { panic!("not in time: {:#?}", api.get("gate").await.unwrap().status) };

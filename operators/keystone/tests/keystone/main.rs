@@ -4,5 +4,6 @@ mod fields;
 mod hands;
 mod life;
 mod plans;
+mod rights;
 mod upgrades;
 mod world;

@@ -1,0 +1,77 @@
+//! The operators of an embedded cluster: their kinds, their accounts, and themselves, in this process. They may do what they
+//! may on any cluster.
+
+use c5c3_cluster::Cluster;
+use c5c3_kit::http::Readiness;
+use c5c3_kit::metrics::Metrics;
+use c5c3_kit::run::Pace;
+use c5c3_kit::{Settings, hash};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::{manifests, operator};
+
+/// The annotation of a CRD by which an unchanged one is known at the next start.
+const HASH: &str = "c5c3.io/installed-hash";
+
+/// Who wrote it, among the managers of fields.
+const MANAGER: &str = "c5c3";
+
+/// Installs the kinds of the operators and their accounts.
+pub(super) async fn install(client: &Client) -> Result<(), String> {
+    definitions(client).await.map_err(|error| format!("cannot install the CRDs: {error}"))?;
+    for (name, operator) in operator::named() {
+        for object in manifests::account(name, &operator) {
+            apply(client, &object).await.map_err(|error| format!("cannot give {name} its rights: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Installs the CRDs that are not there as they are now.
+async fn definitions(client: &Client) -> Result<(), kube::Error> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for kind in c5c3_api::all() {
+        let mut definition = kind.crd().clone();
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        let hash = hash::of_json(&serde_json::to_value(&definition).map_err(kube::Error::SerdeError)?);
+        let installed = definitions.get_opt(&name).await?;
+        if installed.is_some_and(|installed| installed.annotations().get(HASH) == Some(&hash)) {
+            continue;
+        }
+        definition.annotations_mut().insert(HASH.to_owned(), hash);
+        definitions.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(definition)).await?;
+    }
+    Ok(())
+}
+
+async fn apply(client: &Client, object: &Value) -> Result<(), kube::Error> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let version = text("/apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
+    let api: Api<DynamicObject> = match text("/metadata/namespace") {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    };
+    let params = PatchParams::apply(MANAGER).force();
+    api.patch(text("/metadata/name"), &params, &Patch::Apply(object)).await.map(drop)
+}
+
+/// Starts them, each with its own account.
+pub(super) fn start(cluster: &Cluster, tasks: &TaskTracker, stop: &CancellationToken) {
+    let (metrics, readiness) = (Metrics::default(), Readiness::default());
+    for (name, operator) in operator::named() {
+        let client = cluster.account(manifests::HOME, &manifests::account_name(name));
+        let (metrics, readiness, stop) = (metrics.clone(), readiness.clone(), stop.clone());
+        tasks.spawn(async move {
+            let settings = Settings { pace: Pace::default(), election: None };
+            operator.run(client, settings, metrics, readiness, stop).await;
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! What an operator has to be allowed, as data: told by the kinds that its controllers say they read and write, and by
+//! what the kit does with those. A role that is made of it is enough, and has nothing that is not used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use crate::controller::Controller;
+use crate::object::KindRef;
+
+/// To know of objects: they are watched, and read one by one.
+const READ: &[&str] = &["get", "list", "watch"];
+
+/// To make children: an apply of what is not there yet has to be allowed to create it.
+const MAKE: &[&str] = &["create", "delete", "patch"];
+
+/// What has to be allowed, kind by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Whether it is about kinds in namespaces, group and resource; and the verbs.
+    verbs: BTreeMap<(bool, String, String), BTreeSet<&'static str>>,
+}
+
+impl Access {
+    /// What one controller has to be allowed.
+    pub fn of<C: Controller>(controller: &C) -> Self
+    where
+        <C::Kind as kube::Resource>::Scope: 'static,
+    {
+        let own = KindRef::of::<C::Kind>();
+        let mut access = Self::default();
+        access.allow(&own, "", READ);
+        access.allow(&own, "/status", &["patch"]);
+        // Children hold their owner back until they are gone, which some clusters ask this right for.
+        access.allow(&own, "/finalizers", &["update"]);
+        if C::FINALIZER.is_some() {
+            access.allow(&own, "", &["patch"]);
+        }
+        for child in controller.children() {
+            access.allow(&child, "", READ);
+            access.allow(&child, "", MAKE);
+        }
+        for kind in controller.reads() {
+            access.allow(&kind, "", READ);
+        }
+        if C::PROBES {
+            access.allow(&KindRef::of::<Service>(), "/proxy", &["get"]);
+        }
+        access.allow(&KindRef::of::<Event>(), "", &["create", "patch"]);
+        access
+    }
+
+    /// Adds what another has to be allowed.
+    pub fn extend(&mut self, other: Self) {
+        for (what, verbs) in other.verbs {
+            self.verbs.entry(what).or_default().extend(verbs);
+        }
+    }
+
+    fn allow(&mut self, kind: &KindRef, part: &str, verbs: &[&'static str]) {
+        let resource = format!("{}{part}", kind.resource.plural);
+        self.verbs.entry((kind.namespaced, kind.resource.group.clone(), resource)).or_default().extend(verbs);
+    }
+
+    /// The rules for the namespaces that the operator looks after.
+    pub fn in_namespaces(&self) -> Vec<PolicyRule> {
+        self.rules(true)
+    }
+
+    /// The rules for kinds that are in no namespace.
+    pub fn in_cluster(&self) -> Vec<PolicyRule> {
+        self.rules(false)
+    }
+
+    /// One rule for all resources of a group that the same is allowed with.
+    fn rules(&self, namespaced: bool) -> Vec<PolicyRule> {
+        let mut rules: BTreeMap<(&str, &BTreeSet<&'static str>), Vec<String>> = BTreeMap::new();
+        for ((in_namespaces, group, resource), verbs) in &self.verbs {
+            if *in_namespaces == namespaced {
+                rules.entry((group, verbs)).or_default().push(resource.clone());
+            }
+        }
+        let rule = |((group, verbs), resources): ((&str, &BTreeSet<&'static str>), Vec<String>)| PolicyRule {
+            api_groups: Some(vec![group.to_owned()]),
+            resources: Some(resources),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        };
+        rules.into_iter().map(rule).collect()
+    }
+}
+
+/// The rules for holding the Lease of that name, where leases are.
+pub fn lease(name: &str) -> Vec<PolicyRule> {
+    let rule = |verbs: &[&str], names: Option<Vec<String>>| {
+        let KindRef { resource, .. } = KindRef::of::<Lease>();
+        PolicyRule {
+            api_groups: Some(vec![resource.group]),
+            resources: Some(vec![resource.plural]),
+            resource_names: names,
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        }
+    };
+    // A name is not known yet when something is created.
+    vec![rule(&["create"], None), rule(&["get", "list", "update", "watch"], Some(vec![name.to_owned()]))]
+}
