@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::pods;
 use super::tree::Tree;
 use super::world::{Object, Said, World};
+use super::{fields, pods};
 
 /// How deep a chain is followed before it is taken for a circle.
 const DEEPEST: usize = 12;
@@ -35,21 +35,30 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// Follows an object downwards. `above` is the way to it, from the top.
     fn explain(&self, object: &'a Object, above: &[&'a Object]) -> Tree {
-        let tree = Tree::new(label(object, above), self.says(object));
+        let mut tree = Tree::new(label(object, above), self.says(object));
         let mut way = above.to_vec();
         way.push(object);
         if way.len() > DEEPEST {
             return tree.remedy("the waits lead in a circle");
         }
         if let Some(problems) = invalid(object) {
-            return problems.lines().fold(tree, |tree, line| tree.remedy(line.to_owned()));
+            return problems.lines().fold(tree, |tree, line| {
+                let tree = tree.remedy(line.to_owned());
+                fields::origin(line, above).into_iter().fold(tree, Tree::remedy)
+            });
+        }
+        // What it says of itself needs no object below it.
+        for wait in object.said().iter().filter(|wait| wait.object == object.reference.short()) {
+            let because = wait.because.as_ref().map(|because| format!(": {because}")).unwrap_or_default();
+            tree = tree.remedy(format!("{}{because}", wait.condition));
+            tree = wait.look_at.iter().fold(tree, |tree, remedy| tree.remedy(remedy.clone()));
         }
         let children = match object.kind() {
             "Pod" => return self.pod(tree, object, &way),
             "PersistentVolumeClaim" => return self.claim(tree, object, &way),
             _ => self.below(object, &way),
         };
-        if children.is_empty() {
+        if children.is_empty() && tree.remedy.is_empty() {
             return self.end(tree, object);
         }
         tree.children(few(children))
@@ -59,7 +68,8 @@ impl<'a> Search<'a> {
     fn below(&self, object: &'a Object, way: &[&'a Object]) -> Vec<Tree> {
         let said = object.said();
         if !said.is_empty() {
-            return said.iter().map(|wait| self.wait(wait, object, way)).collect();
+            let others = said.iter().filter(|wait| wait.object != object.reference.short());
+            return others.map(|wait| self.wait(wait, object, way)).collect();
         }
         // A ReplicaSet says nothing that its pods do not say better.
         let owned: Vec<&Object> = match object.kind() {
@@ -72,11 +82,21 @@ impl<'a> Search<'a> {
 
     fn wait(&self, wait: &Said, object: &'a Object, way: &[&'a Object]) -> Tree {
         match self.world.find(&wait.object, object.namespace()) {
-            Some(found) if is_down(found) && !is_in(way, found) => self.explain(found, way),
+            Some(found) if is_down(found) && !is_in(way, found) => {
+                let tree = self.explain(found, way);
+                // What is below tells more than why it is needed.
+                let ends_here = tree.children.is_empty() && invalid(found).is_none();
+                match wait.because.as_deref().filter(|because| ends_here && *because != tree.says) {
+                    Some(because) => {
+                        let known = format!(" ({})", tree.says);
+                        tree.first_remedy(because.strip_suffix(&known).unwrap_or(because))
+                    }
+                    None => tree,
+                }
+            }
             _ => {
-                let because = wait.because.as_ref().map(|because| format!("; {because}")).unwrap_or_default();
-                let tree = Tree::new(wait.object.clone(), format!("waited for: {}{because}", wait.condition));
-                wait.look_at.iter().fold(tree, |tree, command| tree.remedy(command.clone()))
+                let tree = Tree::new(wait.object.clone(), format!("waited for: {}", wait.condition));
+                wait.because.iter().chain(&wait.look_at).fold(tree, |tree, line| tree.remedy(line.clone()))
             }
         }
     }
@@ -91,21 +111,30 @@ impl<'a> Search<'a> {
             return tree.children(few(children));
         }
         if let Some(message) = pods::unscheduled(pod) {
-            let short = message.contains("Insufficient");
-            let advice = if short { "lower what the pods ask for, or add a node" } else { "look at the nodes" };
-            return tree.remedy(format!("{advice}: kubectl describe nodes"));
+            let Some(short) = pods::lacking(message) else {
+                return tree.remedy("look at the nodes: kubectl describe nodes");
+            };
+            let asked = pods::requests(pod, short).find_map(|asked| fields::of_value(asked, way));
+            if let Some(field) = asked {
+                tree = tree.remedy(format!("{field} asks for more {short} than a node has left: lower it"));
+            }
+            return tree.remedy(format!("lower the {short} that pods ask for, or add a node: kubectl describe nodes"));
         }
         for halted in pods::halted(pod).into_iter().take(2) {
             if is_image_trouble(halted.reason) {
                 tree = tree.remedy(format!("{} is not there, or cannot be pulled", halted.image));
-                tree = match field_of_image(halted.image, way) {
+                tree = match fields::of_image(halted.image, way) {
                     Some(field) => tree.remedy(format!("{field} names it: correct it, or provide the image")),
                     None => tree.remedy("provide it: build it and let the nodes import it, or push it to its registry"),
                 };
                 continue;
             }
-            if let Some(line) = self.last_line(pod, halted.name) {
+            if let Some(line) = self.last_line(pod, &halted) {
                 tree = tree.remedy(line);
+            }
+            if let Some(field) = fields::of_server(pod, halted.name, way) {
+                tree = tree.remedy(format!("{field} names it: correct it, or see to it that it answers"));
+                continue;
             }
             tree = match halted.reason {
                 "CreateContainerConfigError" | "CreateContainerError" => tree.remedy(halted.message.to_owned()),
@@ -137,7 +166,7 @@ impl<'a> Search<'a> {
         } else {
             tree.remedy(format!("the storage class {class} is not there: kubectl get storageclasses"))
         };
-        match way.iter().find_map(|object| field_of(class, object)) {
+        match way.iter().find_map(|object| fields::of_text(class, object)) {
             Some(field) if !exists => tree.remedy(format!("{field} names it")),
             _ => tree.remedy(format!("kubectl describe pvc {}{}", claim.reference.name, in_namespace(claim))),
         }
@@ -145,10 +174,14 @@ impl<'a> Search<'a> {
 
     /// An object that is not ready and says nothing more: where to look.
     fn end(&self, tree: Tree, object: &Object) -> Tree {
-        let tree = match self.world.warning(object) {
+        let mut tree = match self.world.warning(object) {
             Some((reason, message)) => tree.remedy(format!("{reason}: {message}")),
             None => tree,
         };
+        let now = object.wait.as_ref().and_then(|wait| wait.now.as_ref()).filter(|now| !tree.says.contains(*now));
+        if let Some(now) = now.filter(|_| tree.remedy.is_empty()) {
+            tree = tree.remedy(now.clone());
+        }
         match object.wait.as_ref().and_then(|wait| wait.look_at.clone()) {
             Some(command) => tree.remedy(command),
             None => tree,
@@ -164,7 +197,13 @@ impl<'a> Search<'a> {
         let since = object.condition("Ready").and_then(|ready| ready["lastTransitionTime"].as_str());
         if object.kind() == "ControlPlane" {
             let ago = since.and_then(|since| self.world.ago(since)).unwrap_or_else(|| "since it was made".to_owned());
-            return format!("waiting {ago}");
+            return match invalid(object) {
+                Some(_) => format!("its spec is wrong for {ago}; what ran before goes on running"),
+                None => format!("waiting {ago}"),
+            };
+        }
+        if invalid(object).is_some() {
+            return "its spec is wrong; what ran before goes on running".to_owned();
         }
         if let Some(condition) = first_false(object) {
             return condition;
@@ -180,11 +219,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The last line that a container wrote.
-    fn last_line(&self, pod: &Object, container: &str) -> Option<String> {
+    /// The last line that a container wrote, as far as its pod or its log still has it.
+    fn last_line(&self, pod: &Object, halted: &pods::Halted<'_>) -> Option<String> {
         let namespace = pod.namespace().unwrap_or_default();
-        let log = self.world.logs.get(&format!("{namespace}/{}/{container}", pod.reference.name))?;
-        log.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("its last line: {}", line.trim()))
+        let log = || self.world.logs.get(&format!("{namespace}/{}/{}", pod.reference.name, halted.name));
+        let words = halted.last_words.or_else(|| log().map(String::as_str))?;
+        words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("its last line: {}", line.trim()))
     }
 }
 
@@ -267,39 +307,4 @@ fn few(trees: Vec<Tree>) -> Vec<Tree> {
         trees.push(Tree::new(format!("and {more} more"), ""));
     }
     trees
-}
-
-/// The field, of those on the way, that names an image. The highest one decides; workloads are written by operators.
-fn field_of_image(image: &str, way: &[&Object]) -> Option<String> {
-    let by_people = |object: &&&Object| !matches!(object.reference.resource.group.as_str(), "" | "apps" | "batch");
-    way.iter().filter(by_people).find_map(|object| {
-        let field = path_to(&object.value["spec"], "spec", &|value| {
-            let whole = value.as_str() == Some(image);
-            let parts = || Some(format!("{}:{}", value["repository"].as_str()?, value["tag"].as_str()?));
-            whole || (value.is_object() && parts().as_deref() == Some(image))
-        })?;
-        Some(format!("{field} of {}", object.reference.short()))
-    })
-}
-
-/// The field of an object that holds this text.
-fn field_of(text: &str, object: &Object) -> Option<String> {
-    let field = path_to(&object.value["spec"], "spec", &|value| value.as_str() == Some(text))?;
-    Some(format!("{field} of {}", object.reference.short()))
-}
-
-/// The path to the first value that is meant.
-fn path_to(value: &Value, path: &str, meant: &dyn Fn(&Value) -> bool) -> Option<String> {
-    if meant(value) {
-        return Some(path.to_owned());
-    }
-    match value {
-        Value::Object(fields) => {
-            fields.iter().find_map(|(field, value)| path_to(value, &format!("{path}.{field}"), meant))
-        }
-        Value::Array(items) => {
-            items.iter().enumerate().find_map(|(index, value)| path_to(value, &format!("{path}[{index}]"), meant))
-        }
-        _ => None,
-    }
 }

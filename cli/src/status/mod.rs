@@ -1,6 +1,7 @@
 //! `c5c3 status`, `why` and `logs`: how a cluster is, whichever it is, told from what may be read of it.
 
 mod cause;
+mod fields;
 mod logs;
 mod overview;
 mod pods;

@@ -11,6 +11,8 @@ pub(crate) struct Halted<'a> {
     /// The reason in one word, such as ImagePullBackOff.
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
+    /// What it said when it ended, if that is in the status.
+    pub(crate) last_words: Option<&'a str>,
     /// How the last run ended: exit code and number of restarts.
     pub(crate) ended: Option<(i64, i64)>,
 }
@@ -41,12 +43,14 @@ fn halt(status: &Value) -> Option<Halted<'_>> {
         return None;
     }
     let code = terminated["exitCode"].as_i64().or(last["exitCode"].as_i64());
+    let last_words = terminated["message"].as_str().or(last["message"].as_str());
     let restarts = status["restartCount"].as_i64().unwrap_or_default();
     Some(Halted {
         name: status["name"].as_str().unwrap_or_default(),
         image: status["image"].as_str().unwrap_or_default(),
         reason: found["reason"].as_str().unwrap_or("Waiting"),
         message: found["message"].as_str().unwrap_or_default(),
+        last_words: last_words.filter(|words| !words.trim().is_empty()),
         ended: code.map(|code| (code, restarts)),
     })
 }
@@ -55,6 +59,25 @@ fn halt(status: &Value) -> Option<Halted<'_>> {
 pub(crate) fn unscheduled(pod: &Object) -> Option<&str> {
     let scheduled = pod.condition("PodScheduled").filter(|scheduled| scheduled["status"] == "False")?;
     scheduled["message"].as_str()
+}
+
+/// What no node has enough of, by the scheduler's message.
+pub(crate) fn lacking(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("Insufficient ")?;
+    rest.split([',', '.', ' ']).next()
+}
+
+/// How much of something each of its containers asks for.
+pub(crate) fn requests<'a>(pod: &'a Object, of: &'a str) -> impl Iterator<Item = &'a str> {
+    let requests = pod.list("/spec/containers").iter().map(move |container| &container["resources"]["requests"][of]);
+    requests.filter_map(Value::as_str)
+}
+
+/// The arguments of one of its containers.
+pub(crate) fn arguments<'a>(pod: &'a Object, container: &str) -> Vec<&'a str> {
+    let all = ["/spec/initContainers", "/spec/containers"].into_iter().flat_map(|list| pod.list(list));
+    let own = all.filter(|found| found["name"] == container).filter_map(|found| found["args"].as_array());
+    own.flatten().filter_map(Value::as_str).collect()
 }
 
 /// The claims that a pod mounts.

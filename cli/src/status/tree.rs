@@ -56,6 +56,12 @@ impl Tree {
         self
     }
 
+    /// Puts a line before the others.
+    pub(crate) fn first_remedy(mut self, line: impl Into<String>) -> Self {
+        self.remedy.insert(0, line.into());
+        self
+    }
+
     pub(crate) fn children(self, children: Vec<Tree>) -> Self {
         Self { children, ..self }
     }
