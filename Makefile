@@ -29,21 +29,22 @@ test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all 
 	cargo test --workspace --locked --doc --quiet
 	cargo nextest run --workspace --locked --no-fail-fast
 
-check: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Check format, lints, docs and unit tests, quickly
+check: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Check format, lints, docs and all tests that need no container, quickly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-	cargo nextest run --workspace --locked --no-fail-fast
+	cargo nextest run --workspace --locked --no-fail-fast --profile check
 
 lint: check $(CACHE)/bin/cargo-deny ## Check also licences and advisories of dependencies
 	cargo deny --locked check bans licenses sources
 	@if cargo deny fetch db 2>/dev/null; then cargo deny --locked check advisories; \
 	else echo "make lint: the advisory database cannot be reached from here; advisories were NOT checked" >&2; fi
 
-bench: ## Run the benchmarks
+bench: packages ## Run the benchmarks
 	cargo bench --workspace --locked
 	cargo build --release --locked -p c5c3 -p c5c3-bench
 	$(CARGO_TARGET_DIR)/release/bench api
+	$(CARGO_TARGET_DIR)/release/bench up
 
 crds: ## Write deploy and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
