@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 mod api;
+mod up;
 
 use std::process::ExitCode;
 
@@ -24,13 +25,21 @@ enum Command {
         Without --kubeconfig, an embedded one is started on a folder of its own: durable, on loopback.\n\
         What is made on the server is removed at the end.")]
     Api(api::Args),
+    /// Bring up a small cloud, and the same servers by a script that nobody orchestrates
+    #[command(after_help = "Images are built before, if they are not there; neither side has to. Needs root.\n\
+        The script is bench/up/by-hand.sh: read it, and say what it could do faster.")]
+    Up(up::Args),
 }
 
 fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let Command::Api(args) = Args::parse().command;
-    let runtime = tokio::runtime::Runtime::new();
-    let done = runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(api::run(args)));
+    let done = match Args::parse().command {
+        Command::Api(args) => {
+            let runtime = tokio::runtime::Runtime::new();
+            runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(api::run(args)))
+        }
+        Command::Up(args) => up::run(&args),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
