@@ -76,12 +76,16 @@ impl Api<'_> {
 
     /// Everything beside the Deployment and the NetworkPolicy.
     pub fn around(&self) -> Vec<Child> {
-        let names = [self.instance.name.clone(), self.instance.named(COMPONENT)];
-        let mut children: Vec<Child> = names.iter().map(|name| self.service(name)).collect();
-        children.push(self.budget());
+        let mut children = vec![self.budget()];
         children.extend(self.autoscaling.map(|autoscaling| self.autoscaler(autoscaling)));
         children.extend(self.gateway.map(|gateway| self.route(gateway)));
         children
+    }
+
+    /// The addresses of the API. They need nothing, and are there before what they lead to, so that others know them early.
+    pub fn services(&self) -> Vec<Child> {
+        let names = [self.instance.name.clone(), self.instance.named(COMPONENT)];
+        names.iter().map(|name| self.service(name)).collect()
     }
 
     fn service(&self, name: &str) -> Child {

@@ -122,9 +122,9 @@ impl Wsgi<'_> {
             // Importing a service takes seconds on a quiet machine and many on a busy one.
             startup_probe: Some(Probe {
                 http_get: Some(api),
-                period_seconds: Some(2),
+                period_seconds: Some(1),
                 timeout_seconds: Some(5),
-                failure_threshold: Some(150),
+                failure_threshold: Some(300),
                 ..Probe::default()
             }),
             readiness_probe: Some(Probe {

@@ -169,17 +169,26 @@ impl Parts<'_> {
         files
     }
 
-    /// The pods, and everything around them.
-    pub(crate) fn deployment_step(&self, inputs: &Inputs<Keystone>, resolved: Option<&Resolved>) -> Step {
-        let step = Step::new("DeploymentReady").node("deployment", ["schema", "config", "keys"]);
-        let Some(resolved) = resolved else { return step };
-        let api = Api {
+    fn api(&self) -> Api<'_> {
+        Api {
             instance: &self.instance,
             port: PORT,
             replicas: self.spec.replicas.get(),
             autoscaling: self.spec.autoscaling.as_ref(),
             gateway: self.spec.gateway.as_ref(),
-        };
+        }
+    }
+
+    /// Where the API is reached: known before it is there, since the catalog is made from it.
+    pub(crate) fn services_step(&self) -> Step {
+        Step::new("DeploymentReady").node("services", []).children(self.api().services()).done("it has an address")
+    }
+
+    /// The pods, and everything around them.
+    pub(crate) fn deployment_step(&self, inputs: &Inputs<Keystone>, resolved: Option<&Resolved>) -> Step {
+        let step = Step::new("DeploymentReady").node("deployment", ["schema", "config", "keys"]);
+        let Some(resolved) = resolved else { return step };
+        let api = self.api();
         let hosts: Vec<String> = self.spec.gateway.iter().map(|route| route.hostname.to_string()).collect();
         let reaches = self.reaches(&resolved.address, &resolved.servers);
         let policy = network::policy(&self.instance, COMPONENT, PORT, &reaches, self.spec.network_policy.as_ref());

@@ -69,6 +69,8 @@ fn service() -> Value {
 
 fn stateful_set(replicas: i32, megabytes: u64, resources: &Value) -> Value {
     let probe = json!({"tcpSocket": {"port": NAME}, "periodSeconds": 5});
+    // It listens within a moment, and others wait for it: worth another look soon.
+    let startup = json!({"tcpSocket": {"port": NAME}, "periodSeconds": 1, "failureThreshold": 60});
     json!({
         "serviceName": NAME,
         "replicas": replicas,
@@ -94,6 +96,7 @@ fn stateful_set(replicas: i32, megabytes: u64, resources: &Value) -> Value {
                     "imagePullPolicy": "IfNotPresent",
                     "args": ["memcached", "-m", megabytes.to_string(), "-c", CONNECTIONS, "-p", PORT.to_string()],
                     "ports": [{"name": NAME, "containerPort": PORT}],
+                    "startupProbe": startup,
                     "readinessProbe": probe,
                     "livenessProbe": probe,
                     "resources": resources,

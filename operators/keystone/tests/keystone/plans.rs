@@ -70,7 +70,7 @@ fn what_is_missing_is_waited_for_by_name_and_the_keys_do_not_wait() {
     insta::assert_snapshot!(waits.join("\n"));
     let keys = plan.steps.iter().find(|step| step.condition == "FernetKeysReady").unwrap();
     assert!(keys.waits.is_empty() && !keys.children.is_empty());
-    let deployment = plan.steps.iter().find(|step| step.condition == "DeploymentReady").unwrap();
+    let deployment = plan.steps.iter().rfind(|step| step.condition == "DeploymentReady").unwrap();
     assert!(deployment.children.is_empty());
 }
 
