@@ -76,7 +76,6 @@ async fn live(
     let operate = async {
         if !args.no_operators {
             operators::install(&client).await?;
-            tasks.spawn(c5c3_providers::run(cluster.client("providers"), stop.clone()));
             operators::start(cluster, &tasks, stop);
         }
         Ok(())
@@ -85,13 +84,13 @@ async fn live(
     let provide = async {
         match wanted {
             Some(wanted) => wanted.provide(folder).await,
-            None => Ok(Vec::new()),
+            None => Ok(()),
         }
     };
     let ready = async {
-        let ((), (), images) = tokio::try_join!(operate, nodes, provide)?;
+        tokio::try_join!(operate, nodes, provide)?;
         let is_ready = match wanted {
-            Some(wanted) => wanted.bring_up(&client, folder, &images).await?,
+            Some(wanted) => wanted.bring_up(&client, folder).await?,
             None => true,
         };
         if std::io::stdout().is_terminal() {

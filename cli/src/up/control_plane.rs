@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_cluster::Folder;
-use c5c3_images::Ready;
+use c5c3_kit::Probe;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{clouds, images, live, say};
+use super::{clouds, images, live};
 
 /// Who applied it, among the managers of its fields.
 const MANAGER: &str = "c5c3-up";
@@ -65,16 +65,14 @@ impl Wanted {
     }
 
     /// Makes sure that its images are where nodes import them from.
-    pub(super) async fn provide(&self, folder: &Folder) -> Result<Vec<Ready>, String> {
+    pub(super) async fn provide(&self, folder: &Folder) -> Result<(), String> {
         let (folder, names) = (folder.clone(), self.images());
         let built = tokio::task::spawn_blocking(move || images::provide(&folder, &names)).await;
         built.map_err(|error| format!("cannot build the images: {error}"))?
     }
 
     /// Makes it, and stays until it is ready and can be signed in to. False when it takes too long: it goes on then.
-    pub(super) async fn bring_up(&self, client: &Client, folder: &Folder, images: &[Ready]) -> Result<bool, String> {
-        images::imported(client, images).await?;
-        say("images     are on every node");
+    pub(super) async fn bring_up(&self, client: &Client, folder: &Folder) -> Result<bool, String> {
         self.apply(client).await?;
         let (namespace, name) = (self.namespace(), self.plane.name_any());
         let has_keystone = c5c3_operator_controlplane::parts(&self.plane).contains(&"keystone");
@@ -84,7 +82,8 @@ impl Wanted {
             }
             Ok(())
         };
-        let (is_ready, ()) = tokio::try_join!(live::until_ready(client, &namespace, &name), publish)?;
+        let serves = async || !has_keystone || answers(client, &namespace).await;
+        let (is_ready, ()) = tokio::try_join!(live::until_ready(client, &namespace, &name, serves), publish)?;
         if is_ready && has_keystone {
             let keystone = keystone(client, &namespace).await?;
             clouds::write(client, folder, &keystone).await?;
@@ -141,6 +140,20 @@ async fn publish(client: &Client, namespace: &str, name: &str) -> Result<(), Str
     let params = PatchParams::apply(ENDPOINT_MANAGER).force();
     let patched = planes.patch(name, &params, &Patch::Apply(patch)).await;
     patched.map(drop).map_err(|error| format!("cannot publish Keystone's address: {error}"))
+}
+
+/// Whether Keystone answers. After a restart, what objects say of themselves is from before it at first.
+async fn answers(client: &Client, namespace: &str) -> bool {
+    let Ok(keystone) = keystone(client, namespace).await else { return false };
+    let probe = Probe {
+        namespace: namespace.to_owned(),
+        service: "keystone".into(),
+        port: 5000,
+        tls: keystone["spec"]["tls"]["enabled"] == true,
+        path: "/v3".into(),
+    };
+    let answer = probe.ask(client).await;
+    answer.inspect_err(|said| tracing::debug!(said, "keystone does not answer yet")).is_ok()
 }
 
 async fn keystone(client: &Client, namespace: &str) -> Result<Value, String> {

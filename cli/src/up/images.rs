@@ -15,12 +15,12 @@ use crate::image::import::hand_over;
 const INTERVAL: Duration = Duration::from_millis(300);
 
 /// Makes sure that the images are in the cluster's folder. Blocks, and says what it does.
-pub(super) fn provide(folder: &Folder, names: &[&str]) -> Result<Vec<Ready>, String> {
+pub(super) fn provide(folder: &Folder, names: &[&str]) -> Result<(), String> {
     let ready = c5c3_images::ensure(names, &Told, |image| hand_over(&folder.images(), image));
-    ready.map_err(|error| format!("cannot build the images: {error}"))
+    ready.map(drop).map_err(|error| format!("cannot build the images: {error}"))
 }
 
-/// Waits until every node has the images: a pod that asks too early is put off for a while.
+/// Waits until every node has the images.
 pub(crate) async fn imported(client: &Client, images: &[Ready]) -> Result<(), String> {
     let nodes: Api<Node> = Api::all(client.clone());
     loop {

@@ -16,8 +16,14 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// How long a ControlPlane may take before somebody should look.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// Stays until the ControlPlane of a namespace is ready, and shows how it gets there. False when it takes too long.
-pub(super) async fn until_ready(client: &Client, namespace: &str, name: &str) -> Result<bool, String> {
+/// Stays until the ControlPlane of a namespace is ready and serves, and shows how it gets there. False when it takes too
+/// long.
+pub(super) async fn until_ready(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    serves: impl AsyncFn() -> bool,
+) -> Result<bool, String> {
     let begun = Instant::now();
     let mut view = View::new();
     loop {
@@ -25,7 +31,7 @@ pub(super) async fn until_ready(client: &Client, namespace: &str, name: &str) ->
         let plane = world.find(&format!("controlplane/{name}"), Some(namespace));
         let Some(plane) = plane else { return Err(format!("controlplane/{name} is gone")) };
         view.show(&status::overview(&world));
-        if plane.wait.is_none() {
+        if plane.wait.is_none() && serves().await {
             view.end();
             say(&format!("ready      controlplane/{name} after {:.1} s", begun.elapsed().as_secs_f64()));
             return Ok(true);

@@ -29,7 +29,7 @@ pub type Answer = Result<(), String>;
 
 impl Probe {
     /// Asks. The API server passes the question on, so that it works wherever the operator runs.
-    pub(crate) async fn ask(&self, client: &Client) -> Answer {
+    pub async fn ask(&self, client: &Client) -> Answer {
         let Self { namespace, service, port, tls, path } = self;
         let scheme = if *tls { "https:" } else { "" };
         let url = format!("/api/v1/namespaces/{namespace}/services/{scheme}{service}:{port}/proxy{path}");

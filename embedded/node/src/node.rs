@@ -18,6 +18,7 @@ use crate::machine::Machine;
 use crate::memory::Verdict;
 use crate::pod::Pod;
 use crate::references::References;
+use crate::upkeep::archives::Archives;
 use crate::voice::Voice;
 
 pub(crate) struct Node {
@@ -31,6 +32,7 @@ pub(crate) struct Node {
     pub(crate) services: Store<Service>,
     pub(crate) voice: Voice,
     pub(crate) directory: Directory,
+    pub(crate) archives: Archives,
     /// What the pods that run here have, by uid.
     admitted: Mutex<HashMap<String, Taken>>,
 }
@@ -61,6 +63,7 @@ impl Node {
             folders: Folders::new(config.site.data()),
             references: References::new(client.clone()),
             directory: Directory::default(),
+            archives: Archives::default(),
             admitted: Mutex::default(),
             client,
             runtime,

@@ -1,48 +1,76 @@
 //! Locally built images: archives in a folder, imported when they appear or change.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures::{StreamExt, stream};
+use tokio::sync::Notify;
 
 use crate::node::Node;
+
+/// An archive that was not written to for so long is whole.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// How many are imported at once: one reads while the other unpacks.
+const AT_ONCE: usize = 2;
 
 /// What a file looks like from outside.
 type Look = (u64, SystemTime);
 
-/// What was seen of the folder.
+/// What has become of the archives in the folder.
 #[derive(Default)]
-pub(super) struct Seen {
-    last: HashMap<PathBuf, Look>,
-    done: HashMap<PathBuf, Look>,
+pub(crate) struct Archives {
+    done: Mutex<HashMap<PathBuf, Look>>,
+    imported: Notify,
 }
 
-impl Seen {
-    /// The files that are new or changed, and are not being written to: they look as they did the last time.
-    fn settled(&mut self, now: HashMap<PathBuf, Look>) -> HashSet<PathBuf> {
-        let is_new = |(path, look): &(&PathBuf, &Look)| {
-            self.last.get(*path) == Some(*look) && self.done.get(*path) != Some(*look)
-        };
-        let settled: Vec<_> = now.iter().filter(is_new).map(|(path, look)| (path.clone(), *look)).collect();
-        self.done.extend(settled.iter().cloned());
-        self.last = now;
-        settled.into_iter().map(|(path, _)| path).collect()
+impl Archives {
+    /// Those that are not imported as they look now.
+    fn waiting(&self, now: HashMap<PathBuf, Look>) -> Vec<(PathBuf, Look)> {
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting: Vec<_> = now.into_iter().filter(|(path, look)| done.get(path) != Some(look)).collect();
+        waiting.sort();
+        waiting
+    }
+
+    fn done(&self, path: PathBuf, look: Look) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).insert(path, look);
+        self.imported.notify_waiters();
     }
 }
 
-pub(super) async fn import(node: &Node, seen: &mut Seen) {
+/// Waits for the next import; false if there is none to come.
+pub(crate) async fn next(node: &Node) -> bool {
+    let Some((folder, _)) = &node.config.archives else { return false };
+    let imported = node.archives.imported.notified();
+    if node.archives.waiting(archives(folder)).is_empty() {
+        return false;
+    }
+    imported.await;
+    true
+}
+
+/// Imports what is there and whole. One that cannot be is not tried again until it changes.
+pub(super) async fn import(node: &Node) {
     let Some((folder, programs)) = &node.config.archives else { return };
-    let settled = seen.settled(archives(folder));
-    if settled.is_empty() {
-        return;
-    }
-    for archive in &settled {
-        let imported = c5c3_cri::images::import(&node.config.site, programs, &node.runtime, archive).await;
-        match imported {
-            Ok(names) => tracing::info!(archive = %archive.display(), ?names, "imported"),
-            Err(error) => tracing::warn!(archive = %archive.display(), %error, "cannot import an archive"),
+    let waiting = node.archives.waiting(archives(folder));
+    let whole = waiting.into_iter().filter(|(_, (_, modified))| is_settled(*modified, SystemTime::now()));
+    let import = async |(path, look): (PathBuf, Look)| {
+        match c5c3_cri::images::import(&node.config.site, programs, &node.runtime, &path).await {
+            Ok(names) => tracing::info!(archive = %path.display(), ?names, "imported"),
+            Err(error) => tracing::warn!(archive = %path.display(), %error, "cannot import an archive"),
         }
-    }
-    node.directory.announce_change();
+        node.archives.done(path, look);
+        node.directory.announce_change();
+    };
+    stream::iter(whole).for_each_concurrent(AT_ONCE, import).await;
+}
+
+/// Whether a file is no longer written to. One from the future is not waited for.
+fn is_settled(modified: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(modified).map_or(true, |age| age >= SETTLED)
 }
 
 fn archives(folder: &Path) -> HashMap<PathBuf, Look> {
@@ -59,11 +87,24 @@ fn archives(folder: &Path) -> HashMap<PathBuf, Look> {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
     #[test]
-    fn an_archive_is_imported_when_it_has_stopped_changing() {
-        let mut seen = Seen::default();
-        let look = |size| HashMap::from([(PathBuf::from("a.tar"), (size, SystemTime::UNIX_EPOCH))]);
-        let counts = [1, 2, 2, 2, 3, 3].map(|size| seen.settled(look(size)).len());
-        assert_eq!(counts, [0, 0, 1, 0, 0, 1]);
+    fn an_archive_is_imported_once_and_again_when_it_has_changed() {
+        let archives = Archives::default();
+        let look = |size| HashMap::from([(PathBuf::from("a.tar"), (size, at(0)))]);
+        let count = |size| archives.waiting(look(size)).len();
+        assert_eq!([count(1), count(1)], [1, 1]);
+        archives.done("a.tar".into(), (1, at(0)));
+        assert_eq!([count(1), count(2)], [0, 1]);
+    }
+
+    #[test]
+    fn an_archive_is_whole_when_it_was_not_written_to_for_a_while() {
+        assert!(!is_settled(at(100), at(101)));
+        assert!(is_settled(at(100), at(102)));
+        assert!(is_settled(at(100), at(50)), "the clock was set back");
     }
 }

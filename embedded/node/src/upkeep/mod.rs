@@ -1,6 +1,6 @@
 //! What has to be done now and then, whatever pods do: logs are rotated, images collected, archives imported.
 
-mod archives;
+pub(crate) mod archives;
 mod images;
 mod logs;
 
@@ -17,7 +17,7 @@ pub(crate) use logs::rotated;
 /// How often logs and disks are looked at.
 const LOGS: Duration = Duration::from_secs(10);
 const IMAGES: Duration = Duration::from_mins(5);
-const ARCHIVES: Duration = Duration::from_secs(2);
+const ARCHIVES: Duration = Duration::from_secs(1);
 
 /// Does it, for ever.
 pub(crate) async fn run(node: Arc<Node>) {
@@ -41,10 +41,10 @@ pub(crate) async fn run(node: Arc<Node>) {
         }
     };
     let archives = async {
-        let (mut ticks, mut seen) = (every(ARCHIVES), archives::Seen::default());
+        let mut ticks = every(ARCHIVES);
         loop {
             ticks.tick().await;
-            archives::import(&node, &mut seen).await;
+            archives::import(&node).await;
         }
     };
     tokio::join!(logs, images, archives);

@@ -16,6 +16,7 @@ use crate::memory::Hold;
 use crate::observe;
 use crate::pod::Pod;
 use crate::references::Kind;
+use crate::upkeep::archives;
 
 /// How long a container that could not be made is left alone.
 const HOLD: Duration = Duration::from_secs(10);
@@ -193,7 +194,11 @@ impl Worker {
             return Err(StartFailure::new("InvalidImageName", message));
         }
         let inspect = |error: c5c3_cri::CallError| StartFailure::new("ImageInspectError", error.reason);
-        let there = self.node.runtime.image_status(image).await.map_err(inspect)?;
+        let mut there = self.node.runtime.image_status(image).await.map_err(inspect)?;
+        // What is about to be imported need not be fetched.
+        while there.is_none() && archives::next(&self.node).await {
+            there = self.node.runtime.image_status(image).await.map_err(inspect)?;
+        }
         match images::need(PullPolicy::of(container), there.is_some()) {
             Need::Nothing => {
                 let message = format!("Container image \"{image}\" already present on machine");
