@@ -30,6 +30,7 @@ pub mod rbac;
 mod refusal;
 pub mod review;
 mod token;
+mod trust;
 mod user;
 mod wording;
 
@@ -41,6 +42,7 @@ pub use refusal::{Cause, Refusal};
 pub use token::{
     Binding, Claims, Found, ISSUER, Kind, Lookup, MAX_TOKEN_BYTES, Reference, ServiceAccountTokens, TokenError,
 };
+pub use trust::trusting_anybody;
 pub use user::{
     ANONYMOUS, AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED, UserInfo, service_account_user,
     split_service_account,

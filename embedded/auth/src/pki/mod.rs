@@ -27,7 +27,7 @@ use crate::user::{AUTHENTICATED, CREDENTIAL_ID, UserInfo};
 use crate::wording::hex;
 
 /// Names under which clients inside and outside the cluster reach the API.
-pub const SERVER_NAMES: [&str; 8] = [
+pub const SERVER_NAMES: [&str; 7] = [
     "localhost",
     "127.0.0.1",
     "::1",
@@ -35,7 +35,6 @@ pub const SERVER_NAMES: [&str; 8] = [
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
-    "10.96.0.1",
 ];
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);

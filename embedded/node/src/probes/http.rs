@@ -7,10 +7,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request, Uri};
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -69,7 +66,9 @@ async fn once(get: &Get) -> Result<(u16, Option<String>), HttpError> {
         return send(get, stream).await;
     }
     let name = ServerName::try_from(get.host.clone()).map_err(|error| HttpError::Tls(std::io::Error::other(error)))?;
-    let stream = TlsConnector::from(Arc::new(any_certificate())).connect(name, stream).await;
+    // As upstream: a probe asks whether somebody answers, not who.
+    let tls = c5c3_auth::trusting_anybody().map_err(|error| HttpError::Tls(std::io::Error::other(error)))?;
+    let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await;
     send(get, stream.map_err(HttpError::Tls)?).await
 }
 
@@ -116,66 +115,6 @@ fn follow(get: &Get, location: &str) -> Option<Get> {
     let is_tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
     (host == get.host).then(|| Get { is_tls, port, path, ..get.clone() })
-}
-
-/// As upstream: a probe asks whether somebody answers, not who.
-fn any_certificate() -> ClientConfig {
-    let provider = Arc::new(ring::default_provider());
-    let verifier = Arc::new(Anyone(Arc::clone(&provider)));
-    ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider has the default versions")
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth()
-}
-
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

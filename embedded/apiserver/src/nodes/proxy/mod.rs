@@ -2,7 +2,6 @@
 
 mod place;
 mod rewrite;
-mod trust;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -75,7 +74,7 @@ async fn send(
         Scheme::Node => return dial::ask(call.server, place.address, request, client).await,
         Scheme::Http => c5c3_relay::forward(dial::plain(place.address).await?, request, client, stop).await,
         Scheme::Https => {
-            let tls = trust::anybody().map_err(|error| error.to_string())?;
+            let tls = c5c3_auth::trusting_anybody().map_err(|error| error.to_string())?;
             c5c3_relay::forward(dial::with_tls(place.address, tls).await?, request, client, stop).await
         }
     };
