@@ -9,8 +9,8 @@
 //! them, and the controllers without which an API is not usable: CRDs, garbage collection, namespaces, service accounts.
 //!
 //! Bodies may be protobuf; answers are JSON. What only a node knows (logs, exec, port-forward) is fetched from it, by
-//! way of `nodes/`. Not served: conversion webhooks, MutatingAdmissionPolicy, limit ranges, the aggregation layer, admission
-//! of connections to pods (the operation `CONNECT`).
+//! way of `nodes/`. Not served: the aggregation layer. Requests for
+//! certificates are kept, and approved by whoever may write their `approval`; nobody signs them.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -19,6 +19,7 @@ mod allowed;
 mod call;
 mod config;
 mod controllers;
+mod conversion;
 mod documents;
 mod duplicates;
 mod http_server;

@@ -41,6 +41,12 @@ impl Query {
     }
 }
 
+/// All values of a parameter that may be there several times, in order, decoded.
+pub fn every(query: &str, name: &str) -> Vec<String> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(found, _)| decode(found) == name).map(|(_, value)| decode(value)).collect()
+}
+
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut decoded, mut index) = (Vec::with_capacity(bytes.len()), 0);
@@ -173,5 +179,6 @@ mod tests {
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert!(query.is_on("watch"));
         assert!(query.number("limit").is_err());
+        assert_eq!(every("command=echo&command=a%26b&tty=1", "command"), ["echo", "a&b"]);
     }
 }

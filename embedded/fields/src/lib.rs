@@ -71,6 +71,7 @@ pub use depth::MAX_DEPTH;
 pub use element::{Element, Path};
 pub use fieldsv1::FieldsV1Error;
 pub use managed::Operation;
+pub use object::merge_into as merge;
 pub use patch::{PatchError, json_patch, merge_patch, strategic_merge_patch};
 pub use set::FieldSet;
 pub use shape::Shape;

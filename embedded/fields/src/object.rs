@@ -11,7 +11,7 @@ mod unclaimed;
 pub(crate) use check::check;
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use fields::{every_path, field_set};
-pub(crate) use merge::merge_into;
+pub use merge::merge_into;
 pub(crate) use reconcile::{is_current, reconcile};
 pub(crate) use remove::remove;
 pub(crate) use unclaimed::unclaimed;

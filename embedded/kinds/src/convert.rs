@@ -25,10 +25,12 @@ const ANNOTATIONS: [(&str, &str, &str); 4] = [
 ];
 
 /// Gives an object the shape of another version, named by its `apiVersion`. For custom resources that is the
-/// conversion strategy `None`: only the version changes. An object that has the shape already stays as it is.
+/// conversion strategy `None`: only the version changes; with the strategy `Webhook` nothing does, and it is up to the
+/// caller to ask. An object that has the shape already stays as it is.
 pub fn convert(resource: &Resource, api_version: &str, object: &mut Value) {
     let from = str_at(object, "apiVersion").to_owned();
-    if from == api_version || !object.is_object() {
+    let is_asked_for = resource.custom().is_some_and(|custom| custom.conversion.is_some());
+    if from == api_version || !object.is_object() || is_asked_for {
         return;
     }
     match (resource.built_in_kind().1, from.as_str(), api_version) {

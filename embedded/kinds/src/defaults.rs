@@ -57,7 +57,7 @@ pub fn default(resource: &Resource, object: &mut Value) {
         ("storage.k8s.io", "CSIDriver") => storage::csi_driver(object),
         ("scheduling.k8s.io", "PriorityClass") => fill(object, "preemptionPolicy", "PreemptLowerPriority"),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => binding(object),
-        ("admissionregistration.k8s.io", kind) if kind.starts_with("ValidatingAdmissionPolicy") => {
+        ("admissionregistration.k8s.io", kind) if kind.contains("AdmissionPolicy") => {
             admission::policy(kind, object);
         }
         ("admissionregistration.k8s.io", kind) => admission::webhooks(kind, object),

@@ -69,6 +69,7 @@ fn texts(group: &str, kind: &str) -> &'static [&'static str] {
         ("events.k8s.io", "Event") => &["reason", "reportingController", "type"],
         ("", "Secret") => &["type"],
         ("", "Namespace") => &["status.phase"],
+        ("certificates.k8s.io", "CertificateSigningRequest") => &["spec.signerName"],
         _ => &[],
     }
 }

@@ -40,8 +40,8 @@
 //! - `autoscaling/v1` keeps what it has no fields for in annotations, as upstream does, but in the shape of `v2`.
 //! - JSONPath in printer columns is the common part of it; a definition that uses more is refused.
 //! - OpenAPI version 2 is JSON only. Go clients ask for it in protobuf; kubectl does with version 3 when that is refused.
-//! - Not there: component statuses, certificates, mutating admission policies, resource claims, and the watch
-//!   paths of OpenAPI.
+//! - Not there: component statuses, resource claims, and the watch paths of OpenAPI. Mutating admission policies, which
+//!   are newer than 1.33, are there as v1.
 
 mod convert;
 mod defaults;
@@ -49,6 +49,7 @@ pub mod discovery;
 mod fields;
 mod image;
 mod jsonpath;
+pub mod limits;
 mod openapi;
 mod qos;
 mod quantity;

@@ -79,6 +79,13 @@ impl Quantity {
         Self { nano: self.nano.saturating_sub(other.nano), notation: self.notation }
     }
 
+    /// How many times another it is.
+    pub(crate) fn ratio_to(self, other: Self) -> f64 {
+        #[allow(clippy::cast_precision_loss)] // What is told of it has six digits.
+        let number = |quantity: Self| quantity.nano as f64;
+        number(self) / number(other)
+    }
+
     /// In thousandths, rounded up: how cpu is counted.
     pub fn milli(self) -> i64 {
         self.in_steps_of(NANO / 1000)

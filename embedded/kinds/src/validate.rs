@@ -9,6 +9,7 @@ mod metadata;
 mod names;
 mod network;
 mod pod;
+mod policies;
 mod policy;
 mod rbac;
 mod report;
@@ -67,8 +68,12 @@ fn kind(resource: &Resource, object: &Value, old: Option<&Value>, report: &mut R
         ("", "PersistentVolume") => storage::volume(object, old, report),
         ("storage.k8s.io", "StorageClass") => storage::class(object, old, report),
         ("rbac.authorization.k8s.io", kind) => rbac::rbac(kind, object, old, report),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => webhook::policy(object, report),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => webhook::policy_binding(object, report),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policies::validating(object, report),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            policies::validating_binding(object, report);
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => policies::mutating(object, report),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => policies::binding(object, report),
         ("admissionregistration.k8s.io", _) => webhook::configuration(object, report),
         ("apiextensions.k8s.io", _) => definition::definition(object, old, report),
         ("policy", "PodDisruptionBudget") => policy::disruption_budget(object, report),

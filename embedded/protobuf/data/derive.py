@@ -103,6 +103,9 @@ def kinds():
         names = [field for field, tags, _ in fields(type)]
         if package == "meta/v1" and name in ANY_VERSION:
             yield "*", type
+        elif package == "admissionregistration/v1alpha1" and re.match("MutatingAdmissionPolicy(Binding)?$", name):
+            # It became v1 as it was, after 1.33.
+            yield "admissionregistration.k8s.io/v1", type
         elif (group in GROUPS and version in ("v1", "v2") and "TypeMeta" in names and "ListMeta" not in names
               and not re.search(NO_BODY, name)):
             yield f"{GROUPS[group]}/{version}".lstrip("/"), type

@@ -78,6 +78,11 @@ impl Outcome {
         }
     }
 
+    /// As JSON; none for what JSON has no form for.
+    pub fn to_json(&self) -> Option<Value> {
+        value::to_json(&self.0)
+    }
+
     /// Whether it is nothing.
     pub fn is_null(&self) -> bool {
         matches!(self.0, Cel::Null)
@@ -88,6 +93,11 @@ impl Expression {
     /// Parses an expression.
     pub fn parse(source: &str) -> Result<Self, String> {
         parse::parse(source).map(Self)
+    }
+
+    /// Parses an expression of a mutation, which may make an object (`Object{...}`) or a patch (`JSONPatch{...}`).
+    pub fn parse_mutation(source: &str) -> Result<Self, String> {
+        parse::parse_mutation(source).map(Self)
     }
 
     /// Evaluates it, within the budget and the limit for one evaluation.
@@ -146,6 +156,24 @@ mod tests {
         for source in ["object.none", "1 / 0", "object.tags[9]", "nobody", "'a' < 1", "object.name.substring()"] {
             assert!(matches!(evaluated(source), Err(EvaluationError::Failed(_))), "{source}: {:?}", evaluated(source));
         }
+    }
+
+    #[test]
+    fn a_mutation_makes_objects_and_patches() {
+        let made = |source: &str| {
+            let mut variables = Variables::default();
+            variables.json("object", &json!({"spec": {"replicas": 2}}));
+            let mutation = Expression::parse_mutation(source)?;
+            let outcome = mutation.evaluate(&variables, &mut Budget::new(10_000)).map_err(|error| error.to_string())?;
+            Ok::<_, String>(outcome.to_json())
+        };
+        let object = made(
+            "Object{metadata: Object.metadata{annotations: {'a/b': 'c'}}, spec: Object.spec{replicas: object.spec.replicas + 1}}",
+        );
+        assert_eq!(object, Ok(Some(json!({"metadata": {"annotations": {"a/b": "c"}}, "spec": {"replicas": 3}}))));
+        let patch = made("[JSONPatch{op: 'add', path: '/spec/paused', value: true}] + ([] == [] ? [] : [])");
+        assert_eq!(patch, Ok(Some(json!([{"op": "add", "path": "/spec/paused", "value": true}]))));
+        assert!(made("Other{a: 1}").is_err() && Expression::parse("Object{}").is_err());
     }
 
     #[test]

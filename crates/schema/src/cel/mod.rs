@@ -3,6 +3,7 @@
 mod context;
 mod escape;
 mod expression;
+mod messages;
 mod meter;
 mod operators;
 mod parse;

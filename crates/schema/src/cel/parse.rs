@@ -5,6 +5,7 @@ use std::thread;
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use kube_cel::cel::parser::Parser;
 
+use super::messages::as_maps;
 use super::rewrite::rewrite;
 
 /// The longest expression, as in Kubernetes.
@@ -25,8 +26,17 @@ pub(super) fn parse(source: &str) -> Result<IdedExpr, String> {
     parse_plainly(source).map(rewrite)
 }
 
+/// Parses an expression that may make an object, or a patch.
+pub(super) fn parse_mutation(source: &str) -> Result<IdedExpr, String> {
+    parse_by(source, |source| read(source, as_maps)).map(rewrite)
+}
+
 /// Parses an expression and leaves it as it is written.
 pub(crate) fn parse_plainly(source: &str) -> Result<IdedExpr, String> {
+    parse_by(source, |source| read(source, |_| {}))
+}
+
+fn parse_by(source: &str, read: fn(&str) -> Result<IdedExpr, String>) -> Result<IdedExpr, String> {
     let length = source.chars().count();
     if length > LONGEST {
         return Err(format!("expression code point size exceeds limit: size: {length}, limit {LONGEST}"));
@@ -59,11 +69,12 @@ fn brackets(source: &str) -> usize {
     most
 }
 
-fn read(source: &str) -> Result<IdedExpr, String> {
-    let expression = Parser::new().enable_optional_syntax(true).parse(source).map_err(|error| error.to_string())?;
+fn read(source: &str, prepare: fn(&mut IdedExpr)) -> Result<IdedExpr, String> {
+    let mut expression = Parser::new().enable_optional_syntax(true).parse(source).map_err(|error| error.to_string())?;
     if is_deeper(&expression, DEEPEST) {
         return Err(too_deep());
     }
+    prepare(&mut expression);
     if any(&expression, &|expr| matches!(expr, Expr::Struct(_) | Expr::Unspecified)) {
         // Kubernetes' type checker would not let them through either.
         return Err("messages such as `a.B{c: 1}` cannot be made in a rule".to_owned());

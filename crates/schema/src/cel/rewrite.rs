@@ -3,41 +3,53 @@
 //! - `a.?b` fails when there is no `b`, which is all it is for; `a[?"b"]` means the same and works.
 //! - `a.?b.c` looks for `c` in the optional instead of in what it holds; it becomes `a[?"b"][?"c"]`, which it means.
 
-use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
+use kube_cel::cel::common::ast::{
+    CallExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, SelectExpr, operators,
+};
 
 pub(super) fn rewrite(mut expression: IdedExpr) -> IdedExpr {
     walk(&mut expression);
     expression
 }
 
-/// Innermost first, so that what surrounds a rewritten part sees it rewritten.
-fn walk(expression: &mut IdedExpr) {
+/// Does something with each expression that is directly within another.
+pub(super) fn within(expression: &mut IdedExpr, act: fn(&mut IdedExpr)) {
+    let in_entries = |entries: &mut Vec<IdedEntryExpr>| {
+        for entry in entries {
+            match &mut entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    act(&mut entry.key);
+                    act(&mut entry.value);
+                }
+                EntryExpr::StructField(field) => act(&mut field.value),
+            }
+        }
+    };
     match &mut expression.expr {
         Expr::Call(call) => {
             if let Some(target) = &mut call.target {
-                walk(target);
+                act(target);
             }
-            call.args.iter_mut().for_each(walk);
+            call.args.iter_mut().for_each(act);
         }
         Expr::Comprehension(c) => {
-            walk(&mut c.iter_range);
-            walk(&mut c.accu_init);
-            walk(&mut c.loop_cond);
-            walk(&mut c.loop_step);
-            walk(&mut c.result);
+            act(&mut c.iter_range);
+            act(&mut c.accu_init);
+            act(&mut c.loop_cond);
+            act(&mut c.loop_step);
+            act(&mut c.result);
         }
-        Expr::List(list) => list.elements.iter_mut().for_each(walk),
-        Expr::Map(map) => {
-            for entry in &mut map.entries {
-                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
-                    walk(&mut entry.key);
-                    walk(&mut entry.value);
-                }
-            }
-        }
-        Expr::Select(select) => walk(&mut select.operand),
-        Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
+        Expr::List(list) => list.elements.iter_mut().for_each(act),
+        Expr::Map(map) => in_entries(&mut map.entries),
+        Expr::Struct(made) => in_entries(&mut made.entries),
+        Expr::Select(select) => act(&mut select.operand),
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
     }
+}
+
+/// Innermost first, so that what surrounds a rewritten part sees it rewritten.
+fn walk(expression: &mut IdedExpr) {
+    within(expression, walk);
     let make = Make { id: expression.id };
     let rewritten = match &expression.expr {
         Expr::Call(call) => make.call_instead_of(call),

@@ -65,6 +65,27 @@ pub(super) fn plain(value: &Value) -> Cel {
     }
 }
 
+/// A value as JSON; none for what JSON has no form for.
+pub(super) fn to_json(value: &Cel) -> Option<Value> {
+    Some(match value {
+        Cel::Null => Value::Null,
+        Cel::Bool(bool) => (*bool).into(),
+        Cel::Int(int) => (*int).into(),
+        Cel::UInt(uint) => (*uint).into(),
+        Cel::Float(float) => serde_json::Number::from_f64(*float)?.into(),
+        Cel::String(text) => text.as_str().into(),
+        Cel::List(items) => Value::Array(items.iter().map(to_json).collect::<Option<_>>()?),
+        Cel::Map(map) => {
+            let entry = |(key, value): (&Key, &Cel)| match key {
+                Key::String(key) => Some((key.as_str().to_owned(), to_json(value)?)),
+                _ => None,
+            };
+            Value::Object(map.map.iter().map(entry).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
 fn object(map: HashMap<Key, Cel>) -> Cel {
     Cel::Map(Map { map: Arc::new(map) })
 }

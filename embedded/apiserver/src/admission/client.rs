@@ -75,8 +75,8 @@ impl Endpoint {
     }
 }
 
-/// Posts a review, and returns the answer. The error says why there is none.
-pub(super) async fn post(server: &Server, config: &Value, timeout: Duration, review: &Value) -> Result<Bytes, String> {
+/// Posts a review to a webhook of admission or conversion, and returns the answer. The error says why there is none.
+pub(crate) async fn post(server: &Server, config: &Value, timeout: Duration, review: &Value) -> Result<Bytes, String> {
     let endpoint = Endpoint::find(server, config)?;
     let separator = if endpoint.path.contains('?') { '&' } else { '?' };
     let path = format!("{}{separator}timeout={}s", endpoint.path, timeout.as_secs());

@@ -1,6 +1,6 @@
-//! Admission: what is filled in from other objects, and webhooks, which may change or refuse what is about to be written.
+//! Admission: what is filled in from other objects, policies in CEL, and webhooks, which may change or refuse what is about to be written.
 //!
-//! [`mutate`] completes an object and asks the mutating ones, one after the other, before an object is validated; [`admit`] asks the validating
+//! [`mutate`] completes an object, applies the mutating policies and asks the mutating webhooks, one after the other, before an object is validated; [`admit`] asks the validating
 //! ones, all at once, when it is known to be valid. Without configurations neither costs more than an empty list.
 //!
 //! Not done: match conditions have no `authorizer`.
@@ -27,6 +27,8 @@ use crate::server::Server;
 use crate::status::ApiError;
 use crate::verbs;
 use review::{Kind, Request, Verdict};
+
+pub(crate) use client::post;
 
 /// A webhook's configuration; those of one kind come in the order in which they are asked.
 struct Webhook(Value);
@@ -91,11 +93,12 @@ pub(crate) async fn mutate(
         return Ok(object);
     }
     let before = object.clone();
+    let object = policies::change(&Request::new(call, operation, &before, old)?, object)?;
     let object = ask_all(call, operation, object, old).await?;
     if object == before {
         return Ok(object);
     }
-    // What webhooks have added, such as another container, is completed like the rest.
+    // What policies and webhooks have added, such as another container, is completed like the rest.
     let mut object = object;
     builtin::admit(call, operation, &mut object, old).await?;
     Ok(object)
@@ -138,6 +141,7 @@ pub(crate) async fn admit(
     if is_exempt(call) {
         return Ok(());
     }
+    builtin::judge(call, operation, object)?;
     let request = Request::new(call, operation, object, old)?;
     policies::admit(&request, object)?;
     let hooks = webhooks(call.server, Kind::Validating);
@@ -152,6 +156,16 @@ pub(crate) async fn admit(
         first.message = format!("{}; {}", first.message, other.message);
     }
     Err(first)
+}
+
+/// Asks whether a client may be connected to what it wants to be connected to. Mutating webhooks are asked too; what
+/// they would change is let be, since the connection is made as the client asked for it.
+pub(crate) async fn connect(call: &Call<'_>, options: &Value) -> Result<(), ApiError> {
+    let request = Request::new(call, "CONNECT", options, None)?;
+    for hook in webhooks(call.server, Kind::Mutating) {
+        ask(&request, Kind::Mutating, &hook, options).await?;
+    }
+    admit(call, "CONNECT", options, None).await
 }
 
 /// What one mutating webhook makes of an object; none if it is not asked.

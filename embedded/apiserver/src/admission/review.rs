@@ -30,7 +30,7 @@ impl Kind {
 /// A request to write, as all webhooks are told of it.
 pub(super) struct Request<'a> {
     pub(super) call: &'a Call<'a>,
-    /// CREATE, UPDATE or DELETE.
+    /// CREATE, UPDATE, DELETE or CONNECT.
     pub(super) operation: &'a str,
     /// The object as it is stored.
     pub(super) old: Option<&'a Value>,
@@ -116,9 +116,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The options of the request. A patch is an update, or the creation of what it is applied to.
+    /// The options of the request. A patch is an update, or the creation of what it is applied to; of a connection they
+    /// are the object.
     fn options(&self) -> Value {
         let (kind, named, mut options) = match self.operation {
+            "CONNECT" => return Value::Null,
             "CREATE" => ("CreateOptions", ["fieldManager", "fieldValidation"], json!({})),
             "UPDATE" => ("UpdateOptions", ["fieldManager", "fieldValidation"], json!({})),
             _ => {

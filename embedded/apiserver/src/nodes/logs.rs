@@ -6,7 +6,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use jiff::Timestamp;
 
-use super::{container, dial, pod};
+use super::{container, dial, pod, websocket};
 use crate::call::Call;
 use crate::object::{meta, timestamp};
 use crate::path::Query;
@@ -34,6 +34,10 @@ pub(super) async fn serve(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let answer = answer.map_err(|why| unreachable(format!("Get \"https://{node}{path}\": {why}")))?;
     if !answer.status().is_success() {
         return Err(complaint(answer).await);
+    }
+    let client = call.connection.clone().filter(|_| c5c3_relay::upgrades_to(&call.headers, "websocket"));
+    if let Some(client) = client {
+        return websocket::tell(&call.headers, client, answer.into_body(), call.server.stopped());
     }
     let mut response = Response::new(Body::new(answer.into_body()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));

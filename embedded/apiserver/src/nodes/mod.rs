@@ -4,13 +4,16 @@
 mod container;
 mod dial;
 mod logs;
+mod options;
 mod proxy;
 mod streams;
+mod websocket;
 
 use axum::body::Body;
 use http::{Method, Response};
 use serde_json::Value;
 
+use crate::admission;
 use crate::call::Call;
 use crate::object::of_entry;
 use crate::server::Server;
@@ -48,6 +51,9 @@ pub(crate) async fn serve(call: &Call<'_>, way: Way, method: &Method, verb: &str
     let is_options = way == Way::Proxy && method == Method::OPTIONS;
     if !known.verbs.contains(&verb) && !is_options {
         return Err(ApiError::not_allowed());
+    }
+    if way != Way::Log {
+        admission::connect(call, &options::of(call, known)).await?;
     }
     match way {
         Way::Log => logs::serve(call).await,

@@ -10,7 +10,7 @@ use crate::admission;
 use crate::call::Call;
 use crate::object::{generate_name, meta, meta_mut, timestamp, write};
 use crate::status::ApiError;
-use crate::{quotas, services};
+use crate::{conversion, quotas, services};
 
 /// How often a generated name is tried again when it is taken.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -97,7 +97,7 @@ pub(super) async fn store(call: &Call<'_>, mut object: Value) -> Result<Done, Ap
                 None => Ok(Done { code: StatusCode::CREATED, object, warnings: Vec::new() }),
             };
         }
-        let (to_write, stored) = (object.clone(), resource.clone());
+        let (to_write, stored) = (conversion::stored(call.server, resource, object.clone()).await?, resource.clone());
         match call
             .server
             .store()

@@ -33,7 +33,7 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Done, ApiError> {
     let options = Options::of(call, &eviction["deleteOptions"])?;
     let answer = Done { code: StatusCode::CREATED, ..Done::ok(done()) };
     for _ in 0..TRIES {
-        let (entry, pod) = live(call)?;
+        let (entry, pod) = live(call).await?;
         let guarded =
             !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed" | "Pending")) && !is_going(&pod);
         if guarded {

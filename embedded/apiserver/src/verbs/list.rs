@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::Call;
+use crate::conversion;
 use crate::object::of_entry;
 use crate::path::Query;
 use crate::reply::{Form, json_reply};
@@ -99,7 +100,7 @@ fn hex(text: &str) -> Option<String> {
 }
 
 /// The objects that the request means.
-pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
+pub(crate) async fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
     let resource = &call.served.resource;
     let selection = Selection::parse(resource, &call.query, call.target.name.as_deref())?;
     let limit = call.query.number("limit").map_err(ApiError::bad_request)?.filter(|limit| *limit > 0);
@@ -117,13 +118,15 @@ pub(crate) fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiErr
         _ => store.list(&prefix),
     };
     let after = go_on.as_ref().map_or("", |go_on| go_on.after.as_str());
+    let mut converted = conversion::ahead(call.server, resource, snapshot.starting_after(after)).await?;
     let (mut items, mut last, mut remaining) = (Vec::new(), String::new(), 0u64);
     for entry in snapshot.starting_after(after) {
         if items.len() == limit {
             remaining += 1;
             continue;
         }
-        let object = call.served.readable(of_entry(resource, entry)?);
+        let object = converted.remove(&entry.key).map_or_else(|| of_entry(resource, entry), Ok)?;
+        let object = call.served.readable(object);
         if selection.takes(resource, &object) {
             items.push(object);
         }

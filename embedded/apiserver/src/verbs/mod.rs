@@ -55,10 +55,10 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
         return Err(ApiError::not_allowed());
     }
     match verb {
-        "watch" => watch::watch(&call, form),
-        "list" => list::list(&call, form),
+        "watch" => watch::watch(&call, form).await,
+        "list" => list::list(&call, form).await,
         "get" => {
-            let object = get::get(&call)?;
+            let object = get::get(&call).await?;
             Ok(reply(&call, &Done::ok(form.object(&call.served.resource, object))))
         }
         "create" if call.served.resource.is("", "Binding") => bind::bind(&call).await.map(|done| reply(&call, &done)),
@@ -78,12 +78,16 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
         return Err(ApiError::not_allowed());
     }
     match (subresource, verb) {
-        ("status" | "finalize", "get") => {
-            let object = get::get(&call)?;
+        ("status" | "finalize" | "approval", "get") => {
+            let object = get::get(&call).await?;
             Ok(reply(&call, &Done::ok(form.object(resource, object))))
         }
-        ("status" | "finalize", "update") => update::update(&call).await.map(|done| formed(&call, form, done)),
-        ("status" | "finalize", "patch") => patch::patch(&call).await.map(|done| formed(&call, form, done)),
+        ("status" | "finalize" | "approval", "update") => {
+            update::update(&call).await.map(|done| formed(&call, form, done))
+        }
+        ("status" | "finalize" | "approval", "patch") => {
+            patch::patch(&call).await.map(|done| formed(&call, form, done))
+        }
         ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, &done)),
         ("eviction", "create") => evict::evict(&call).await.map(|done| reply(&call, &done)),
         ("binding", "create") => bind::bind(&call).await.map(|done| reply(&call, &done)),

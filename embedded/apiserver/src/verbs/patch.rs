@@ -69,7 +69,7 @@ fn names_a_version(kind: Kind, patch: &Value) -> bool {
 }
 
 async fn once(call: &Call<'_>, kind: Kind, patch: &Value) -> Result<Done, ApiError> {
-    let (entry, old) = match live(call) {
+    let (entry, old) = match live(call).await {
         Ok(found) => found,
         Err(error) if kind == Kind::Apply && error.reason == "NotFound" && call.target.subresource.is_none() => {
             return apply_new(call, patch).await;

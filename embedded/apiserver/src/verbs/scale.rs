@@ -13,7 +13,7 @@ use crate::status::ApiError;
 /// Reads or changes the scale of an object.
 pub(super) async fn scale(call: &Call<'_>, verb: &str) -> Result<Done, ApiError> {
     let paths = paths(call);
-    let (entry, old) = live(call)?;
+    let (entry, old) = live(call).await?;
     if verb == "get" {
         return Ok(Done::ok(of(call, &paths, &old)));
     }

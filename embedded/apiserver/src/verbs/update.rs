@@ -11,7 +11,7 @@ use crate::admission;
 use crate::call::Call;
 use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
 use crate::status::ApiError;
-use crate::{quotas, services};
+use crate::{conversion, quotas, services};
 
 /// How often an update without a resource version is tried again when it is overtaken.
 const TRIES: usize = 5;
@@ -33,7 +33,7 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Done, ApiError> {
     let unconditional = meta(&object, "resourceVersion").is_empty();
     let overtaken = ApiError::modified(&call.served.resource, &name);
     for _ in 0..TRIES {
-        let (entry, old) = match live(call) {
+        let (entry, old) = match live(call).await {
             Err(error) if error.reason == "NotFound" && comes_by_update(call) => return come(call, object).await,
             other => other?,
         };
@@ -123,6 +123,13 @@ pub(super) fn keep_what_is_not_written(call: &Call<'_>, old: &Value, new: &mut V
                 new["metadata"]["managedFields"] = fields.clone();
             }
         }
+        "approval" => {
+            let conditions = new["status"]["conditions"].clone();
+            *new = old.clone();
+            if conditions.is_array() {
+                new["status"]["conditions"] = conditions;
+            }
+        }
         "finalize" => {
             let finalizers = new["spec"]["finalizers"].clone();
             *new = old.clone();
@@ -177,7 +184,7 @@ pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: 
     if finish_deletion(call.server, &call.served, entry, &new).await? {
         return Ok(Done::ok(new));
     }
-    let (to_write, stored) = (new.clone(), resource.clone());
+    let (to_write, stored) = (conversion::stored(call.server, resource, new.clone()).await?, resource.clone());
     let expect = Expect::Revision(entry.revision);
     match call.server.store().write(&entry.key, expect, move |revision| Some(write(&stored, to_write, revision))).await
     {

@@ -14,9 +14,11 @@ use tokio::time::Instant;
 
 use super::list::Selection;
 use crate::call::Call;
-use crate::object::{of_entry, read};
+use crate::conversion;
+use crate::object::of_entry;
 use crate::registry::Served;
 use crate::reply::{Form, bytes_reply};
+use crate::server::Server;
 use crate::status::ApiError;
 
 /// How often a client that asked for bookmarks hears that nothing happened.
@@ -27,6 +29,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// A watch that is being served.
 struct Watching {
+    server: Arc<Server>,
     served: Arc<Served>,
     selection: Selection,
     form: Form,
@@ -41,7 +44,7 @@ struct Watching {
 }
 
 /// Answers with a stream of events.
-pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
+pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiError> {
     let resource = &call.served.resource;
     let selection = Selection::parse(resource, &call.query, call.target.name.as_deref())?;
     let prefix = selection.prefix(call);
@@ -61,8 +64,10 @@ pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiEr
     let mut first = Vec::new();
     let after = if from_start {
         let snapshot = call.server.store().list(&prefix);
+        let mut converted = conversion::ahead(call.server, resource, snapshot.iter()).await?;
         for entry in snapshot.iter() {
-            let object = call.served.readable(of_entry(resource, entry)?);
+            let object = converted.remove(&entry.key).map_or_else(|| of_entry(resource, entry), Ok)?;
+            let object = call.served.readable(object);
             if selection.takes(resource, &object) {
                 first.push(json!({"type": "ADDED", "object": form.object(resource, object)}));
             }
@@ -90,6 +95,7 @@ pub(super) fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>, ApiEr
     };
     let now = Instant::now();
     let watching = Watching {
+        server: call.server.clone(),
         served: call.served.clone(),
         selection,
         form,
@@ -121,7 +127,7 @@ impl Watching {
                 _ = self.stopped.changed() => return None,
                 change = self.changes.next() => match change {
                     Some(Ok(event)) => {
-                        if let Some(told) = self.told(&event) {
+                        if let Some(told) = self.told(&event).await {
                             return Some(told);
                         }
                     }
@@ -149,15 +155,11 @@ impl Watching {
     }
 
     /// What a change is to this watch: an object that comes to match is added, one that ceases to is deleted.
-    fn told(&self, event: &Event) -> Option<Value> {
+    async fn told(&self, event: &Event) -> Option<Value> {
         let resource = &self.served.resource;
-        let object = |value: &Option<Bytes>| {
-            let object = value.as_ref().and_then(|value| read(resource, value).ok())?;
-            Some(self.served.readable(object))
-        };
         let takes =
             |object: &Option<Value>| object.as_ref().is_some_and(|object| self.selection.takes(resource, object));
-        let (before, after) = (object(&event.previous), object(&event.value));
+        let (before, after) = (self.object(event.previous.as_ref()).await, self.object(event.value.as_ref()).await);
         let (what, mut told) = match (takes(&before), takes(&after)) {
             (false, true) => ("ADDED", after?),
             (true, true) => ("MODIFIED", after?),
@@ -167,6 +169,12 @@ impl Watching {
         };
         told["metadata"]["resourceVersion"] = event.revision.to_string().into();
         Some(json!({"type": what, "object": self.form.object(resource, told)}))
+    }
+
+    /// An object as this watch shows it; nothing for one that cannot be read, or converted.
+    async fn object(&self, value: Option<&Bytes>) -> Option<Value> {
+        let read = conversion::read(&self.server, &self.served.resource, value?).await;
+        Some(self.served.readable(read.ok()?))
     }
 }
 

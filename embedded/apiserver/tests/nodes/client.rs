@@ -173,6 +173,14 @@ impl Connection {
         assert_eq!(String::from_utf8(heard).unwrap(), wanted);
     }
 
+    /// Asserts that these bytes come, and nothing else.
+    pub async fn says_no_more_than(mut self, wanted: &[u8]) {
+        let mut heard = Vec::new();
+        // How the connection ends, politely or not, is not of interest.
+        let _ = self.0.read_to_end(&mut heard).await;
+        assert_eq!(heard, wanted);
+    }
+
     pub async fn echoes(&mut self, bytes: &[u8]) {
         let (mut reader, mut writer) = tokio::io::split(&mut self.0);
         let mut heard = vec![0; bytes.len()];

@@ -20,6 +20,26 @@ async fn a_log_comes_from_the_pods_node_which_is_asked_by_the_api_server_itself(
 }
 
 #[tokio::test]
+async fn a_log_can_be_read_over_a_websocket() {
+    let cluster = Cluster::with_pod().await;
+    let asked = |protocol| {
+        [
+            ("upgrade", "websocket"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-protocol", protocol),
+        ]
+    };
+    let path = format!("{LOG}?container=app");
+    let connection = cluster.upgrade(Method::GET, &path, &asked("binary.k8s.io")).await.unwrap();
+    let log = "kube-apiserver-kubelet-client asks GET /containerLogs/default/web/app?\n".as_bytes();
+    let message = [&[0x82, u8::try_from(log.len()).unwrap()][..], log, &[0x88, 2, 0x03, 0xe8]].concat();
+    connection.says_no_more_than(&message).await;
+    let refused = cluster.upgrade(Method::GET, &path, &asked("channel.k8s.io")).await.unwrap_err();
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
 async fn what_a_node_refuses_is_told_in_its_words() {
     let cluster = Cluster::with_pod().await;
     let refused = cluster.get(&format!("{LOG}?container=side")).await;

@@ -1,5 +1,6 @@
 //! Admission webhooks, against a server in memory and webhooks that really listen.
 
+mod conversion;
 mod hook;
 mod matching;
 
@@ -231,6 +232,29 @@ async fn a_deletion_can_be_refused_but_not_changed() {
     let failed = cluster.send(Method::DELETE, TREE, Value::Null).await;
     assert_eq!(failed.code, 500);
     assert!(failed.message().contains("attempted to modify the object"), "{}", failed.message());
+}
+
+#[tokio::test]
+async fn a_connection_can_be_refused() {
+    let cluster = Cluster::start().await;
+    let guard = Hook::start(Does::Answer(json!({"allowed": false, "status": {"message": "keep out"}}))).await;
+    let rules =
+        json!([{"operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/attach"]}]);
+    cluster.register("validating", "v", &[guard.entry("guard.example.com", json!({"rules": rules}))]).await;
+    let path = |below: &str| format!("/api/v1/namespaces/orchard/pods/tree/{below}?container=bark&stdin=true");
+    let refused = cluster.send(Method::POST, &path("attach"), Value::Null).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (400, "admission webhook \"guard.example.com\" denied the request: keep out")
+    );
+    let asked = &guard.asked()[0];
+    let options = json!({"kind": "PodAttachOptions", "apiVersion": "v1", "container": "bark", "stdin": true});
+    assert_eq!((&asked["object"], &asked["options"], &asked["oldObject"]), (&options, &Value::Null, &Value::Null));
+    assert_eq!((&asked["kind"]["kind"], &asked["resource"]["resource"]), (&json!("PodAttachOptions"), &json!("pods")));
+    assert_eq!((&asked["subResource"], &asked["name"]), (&json!("attach"), &json!("tree")));
+    // Others are not asked about, and fail for what they lack.
+    assert_eq!(cluster.send(Method::POST, &path("exec"), Value::Null).await.code, 404);
+    assert_eq!(guard.asked().len(), 1);
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::element::Element;
 use crate::shape::{Form, List, Map, Shape};
 
-/// Makes `object` what it is with everything that `config` says. Nulls and empty containers in `config` do not clear
-/// containers that hold something.
-pub(crate) fn merge_into(shape: &Shape, object: &mut Value, config: &Value) {
+/// Makes `object` what it is with everything that `config` says, whoever owns it. Nulls and empty containers in `config` do
+/// not clear containers that hold something.
+pub fn merge_into(shape: &Shape, object: &mut Value, config: &Value) {
     match shape.form(Some(config)) {
         Form::Leaf => object.clone_from(config),
         Form::Map(map) => merge_map(map, object, config),

@@ -9,6 +9,7 @@ mod documents;
 mod fixtures;
 mod garbage;
 mod genuine;
+mod limits;
 mod lists;
 mod namespaces;
 mod objects;

@@ -4,7 +4,7 @@ use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Val
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::fixtures::{Tested, basket, embedded, eventually, of, press, refusal};
@@ -84,5 +84,60 @@ async fn a_policy_that_fails_is_met_as_it_says() -> Tested {
     let patch = Patch::Merge(json!({"spec": spec}));
     let refused = refusal(policies.patch("p", &PatchParams::default(), &patch).await);
     assert!(refused.message.contains("compilation failed"), "{}", refused.message);
+    Ok(())
+}
+
+/// Puts a policy into force that changes what is written.
+async fn change(client: &Client, name: &str, mutations: Value) -> Result<(), kube::Error> {
+    let api = |kind: &str| {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind))
+    };
+    let object = |kind: &str, spec: Value| {
+        of::<DynamicObject>(
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}),
+        )
+    };
+    let spec = json!({
+        "matchConstraints": rules("apps", "deployments"), "reinvocationPolicy": "IfNeeded", "mutations": mutations,
+        "variables": [{"name": "more", "expression": "object.spec.replicas + 1"}],
+        "matchConditions": [{"name": "few", "expression": "object.spec.replicas < 9"}],
+    });
+    api("MutatingAdmissionPolicy").create(&PostParams::default(), &object("MutatingAdmissionPolicy", spec)).await?;
+    let binding = object("MutatingAdmissionPolicyBinding", json!({"policyName": name}));
+    api("MutatingAdmissionPolicyBinding").create(&PostParams::default(), &binding).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_policy_changes_what_is_written() -> Tested {
+    let Some((_cluster, client)) = embedded("a policy is for all that a cluster is used for").await else {
+        return Ok(());
+    };
+    let applied = "Object{metadata: Object.metadata{labels: {'more': string(variables.more)}}, spec: Object.spec{\
+        template: Object.spec.template{spec: Object.spec.template.spec{containers: [\
+            Object.spec.template.spec.containers.item{name: 'juice', tty: true}]}}}}";
+    let mutations = json!([
+        {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": applied}},
+        {"patchType": "JSONPatch", "jsonPatch": {"expression":
+            "[JSONPatch{op: 'replace', path: '/spec/replicas', value: variables.more}]"}},
+    ]);
+    change(&client, "a", mutations).await?;
+    let api = Api::<Deployment>::default_namespaced(client.clone());
+    let made = json!(api.create(&PostParams::default(), &press("p")).await?);
+    assert_eq!((&made["spec"]["replicas"], &made["metadata"]["labels"]["more"]), (&json!(3), &json!("3")));
+    let container = &made["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        (&container["tty"], &container["image"]),
+        (&json!(true), &json!("press:1")),
+        "lists merge by their keys"
+    );
+    let nine = api.patch("p", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 9}}))).await?;
+    assert_eq!(nine.spec.and_then(|spec| spec.replicas), Some(9), "its condition does not hold");
+    let broken = json!([{"patchType": "JSONPatch", "jsonPatch": {"expression":
+        "[JSONPatch{op: 'remove', path: '/spec/nothing'}]"}}]);
+    change(&client, "b", broken).await?;
+    let refused = refusal(api.create(&PostParams::default(), &press("q")).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+    assert!(refused.message.contains("policy 'b' with binding 'b' denied request: "), "{}", refused.message);
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! Status, scale and the rest of what is below an object.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Binding, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, EvictParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::fixtures::{Tested, cluster, of, orchard, picker, press, refusal, tree, without_controllers};
+use crate::fixtures::{Tested, cluster, embedded, of, orchard, picker, press, refusal, tree, without_controllers};
 
 #[tokio::test]
 async fn spec_and_status_are_written_apart() -> Tested {
@@ -201,5 +202,27 @@ async fn a_pod_that_is_going_can_be_made_to_hurry() -> Tested {
     let gone = api.delete("a", &DeleteParams::default().grace_period(0)).await?.left().expect("the pod itself");
     assert_eq!(gone.metadata.deletion_grace_period_seconds, Some(0));
     assert!(api.get_opt("a").await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_for_a_certificate_says_who_made_it_and_is_approved_apart() -> Tested {
+    let Some((_cluster, client)) = embedded("others check that what is requested is a certificate").await else {
+        return Ok(());
+    };
+    let api = Api::<CertificateSigningRequest>::all(client);
+    let request: CertificateSigningRequest = of(json!({"metadata": {"name": "r"}, "spec": {
+        "request": "LS0t", "signerName": "example.com/s", "usages": ["client auth"], "username": "somebody else"}}));
+    let made = api.create(&PostParams::default(), &request).await?;
+    assert_ne!(made.spec.username.as_deref(), Some("somebody else"));
+    assert!(made.spec.groups.is_some_and(|groups| groups.contains(&"system:authenticated".to_owned())));
+    let approval = json!({"spec": {"signerName": "example.com/t"}, "status": {
+        "certificate": "LS0t", "conditions": [{"type": "Approved", "status": "True", "reason": "Known"}]}});
+    let approved = api.patch_subresource("approval", "r", &PatchParams::default(), &Patch::Merge(&approval)).await?;
+    let status = approved.status.unwrap_or_default();
+    assert_eq!((approved.spec.signer_name.as_str(), status.certificate.is_none()), ("example.com/s", true));
+    assert_eq!(status.conditions.map(|conditions| conditions[0].type_.clone()).as_deref(), Some("Approved"));
+    let signed = api.patch_status("r", &PatchParams::default(), &Patch::Merge(&approval)).await?;
+    assert!(signed.status.is_some_and(|status| status.certificate.is_some()));
     Ok(())
 }

@@ -22,10 +22,10 @@ pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
     });
 }
 
-/// A policy that judges requests, or what puts it into force.
+/// A policy that judges or changes requests, or what puts it into force.
 pub(super) fn policy(kind: &str, object: &mut Value) {
     let Some(spec) = child(object, "spec") else { return };
-    let matches = if kind == "ValidatingAdmissionPolicy" {
+    let matches = if kind.ends_with("Policy") {
         fill(spec, "failurePolicy", "Fail");
         child(spec, "matchConstraints")
     } else {

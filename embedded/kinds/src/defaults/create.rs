@@ -27,6 +27,7 @@ pub fn initial_status(resource: &Resource, object: &Value) -> Option<Value> {
         ("", "ResourceQuota")
         | ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
+        | ("certificates.k8s.io", "CertificateSigningRequest")
         | ("storage.k8s.io", "VolumeAttachment") => json!({}),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => json!({
             "acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": stored(object),
@@ -89,6 +90,8 @@ pub fn prepare_update(resource: &Resource, object: &mut Value, old: &Value) {
                 keep(spec, &old["spec"], "finalizers");
             }
         }
+        // What was asked for is what is signed.
+        ("certificates.k8s.io", _) => keep(object, old, "spec"),
         ("", "Service") => {
             if let Some(spec) = child(object, "spec") {
                 service::keep_what_was_given(spec, &old["spec"]);

@@ -200,6 +200,12 @@ fn groups() -> Vec<Row> {
         hpa("v1").view_of("autoscaling/horizontalpodautoscalers", "autoscaling/v2"),
         row("batch", "v1", "CronJob", "cronjobs").short(&["cj"]).category("all").generation().status(),
         row("batch", "v1", "Job", "jobs").category("all").generation().status(),
+        row("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests")
+            .cluster()
+            .short(&["csr"])
+            .named(NameRule::PathSegment)
+            .own("approval", CHANGE)
+            .status(),
     ]
 }
 
@@ -211,7 +217,9 @@ fn rbac_and_storage() -> Vec<Row> {
     vec![
         network("IngressClass", "ingressclasses").cluster(),
         network("Ingress", "ingresses").short(&["ing"]).status(),
+        network("IPAddress", "ipaddresses").cluster().short(&["ip"]),
         network("NetworkPolicy", "networkpolicies").short(&["netpol"]),
+        network("ServiceCIDR", "servicecidrs").cluster().status(),
         row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets").short(&["pdb"]).generation().status(),
         rbac("ClusterRoleBinding", "clusterrolebindings").cluster(),
         rbac("ClusterRole", "clusterroles").cluster(),
@@ -237,6 +245,8 @@ fn extensions() -> Vec<Row> {
             .status()
     };
     vec![
+        hooks("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+        hooks("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
         hooks("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
         hooks("ValidatingAdmissionPolicy", "validatingadmissionpolicies").status(),
         hooks("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),

@@ -25,6 +25,8 @@ pub struct Custom {
     pub scale: Option<ScalePaths>,
     /// Whether writes to the object leave its status alone, and the other way round.
     pub status: bool,
+    /// Where the webhook is that makes one version of another: a `clientConfig`. None: versions differ in name only.
+    pub conversion: Option<Value>,
     /// The warning for those who use this version, if it is deprecated.
     pub deprecation: Option<String>,
 }
@@ -102,6 +104,8 @@ fn describe(definition: &Value, version: &Value, group: &str, kind: &str) -> Cus
             .collect(),
         scale,
         status: subresources.get("status").is_some_and(|status| !status.is_null()),
+        conversion: (str_at(&definition["spec"]["conversion"], "strategy") == "Webhook")
+            .then(|| definition["spec"]["conversion"]["webhook"]["clientConfig"].clone()),
         deprecation: bool_at(version, "deprecated").then(warning),
     }
 }

@@ -1,8 +1,8 @@
 //! Which generated type describes which kind.
 
 use k8s_openapi::api::{
-    admissionregistration, apps, authentication, authorization, autoscaling, batch, coordination, core, discovery,
-    events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
+    admissionregistration, apps, authentication, authorization, autoscaling, batch, certificates, coordination, core,
+    discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta;
@@ -45,18 +45,23 @@ pub(super) const ROOTS: &[Row] = rows! {
     "batch" "v1": batch v1 { CronJob Job }
     "autoscaling" "v1": autoscaling v1 { HorizontalPodAutoscaler Scale }
     "autoscaling" "v2": autoscaling v2 { HorizontalPodAutoscaler }
+    "certificates.k8s.io" "v1": certificates v1 { CertificateSigningRequest }
     "policy" "v1": policy v1 { Eviction PodDisruptionBudget }
     "events.k8s.io" "v1": events v1 { Event }
     "authentication.k8s.io" "v1": authentication v1 { SelfSubjectReview TokenRequest TokenReview }
     "authorization.k8s.io" "v1": authorization v1 {
         LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
     }
-    "networking.k8s.io" "v1": networking v1 { Ingress IngressClass NetworkPolicy }
+    "networking.k8s.io" "v1": networking v1 { Ingress IngressClass IPAddress NetworkPolicy ServiceCIDR }
     "rbac.authorization.k8s.io" "v1": rbac v1 { ClusterRole ClusterRoleBinding Role RoleBinding }
     "storage.k8s.io" "v1": storage v1 { CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment }
     "admissionregistration.k8s.io" "v1": admissionregistration v1 {
         MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
         ValidatingWebhookConfiguration
+    }
+    // They are served as they became v1: as they were before.
+    "admissionregistration.k8s.io" "v1": admissionregistration v1alpha1 {
+        MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
     }
     "apiextensions.k8s.io" "v1": apiextensions v1 { CustomResourceDefinition }
     "apiregistration.k8s.io" "v1": apiregistration v1 { APIService }

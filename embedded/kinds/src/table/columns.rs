@@ -167,6 +167,9 @@ pub(super) fn built_in(group: &str, kind: &str) -> (&'static [&'static str], Cel
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             (&["Name", "Role", "Age", "Users*", "Groups*", "ServiceAccounts*"], access::binding)
         }
+        ("certificates.k8s.io", _) => {
+            (&["Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"], access::signing_request)
+        }
         _ => cluster::built_in(group, kind),
     }
 }

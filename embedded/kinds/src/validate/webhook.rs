@@ -1,4 +1,4 @@
-//! Validation of admission webhook configurations and admission policies.
+//! Validation of admission webhook configurations.
 
 use std::collections::HashSet;
 
@@ -61,7 +61,7 @@ fn webhook(path: &str, hook: &Value, report: &mut Report) {
 }
 
 /// Conditions have names of their own, and expressions that can be read.
-fn conditions(path: &str, conditions: &[Value], report: &mut Report) {
+pub(super) fn conditions(path: &str, conditions: &[Value], report: &mut Report) {
     let mut seen = HashSet::new();
     if conditions.len() > MOST_CONDITIONS {
         report.too_many(path, conditions.len(), MOST_CONDITIONS);
@@ -77,50 +77,6 @@ fn conditions(path: &str, conditions: &[Value], report: &mut Report) {
             report.required(format!("{path}[{at}].expression"), "");
         } else if let Err(why) = Expression::parse(expression) {
             report.invalid(format!("{path}[{at}].expression"), expression, format!("compilation failed: ERROR: {why}"));
-        }
-    }
-}
-
-/// Checks that the expressions of a policy can be read, and that it has some.
-pub(super) fn policy(object: &Value, report: &mut Report) {
-    let spec = &object["spec"];
-    if is_empty_at(spec, "validations") && is_empty_at(spec, "auditAnnotations") {
-        report.required("spec.validations", "validations or auditAnnotations must be non-empty");
-    }
-    if is_empty_at(spec, "matchConstraints") {
-        report.required("spec.matchConstraints", "");
-    } else if is_empty_at(&spec["matchConstraints"], "resourceRules") {
-        report.required("spec.matchConstraints.resourceRules", "");
-    }
-    conditions("spec.matchConditions", list_at(spec, "matchConditions"), report);
-    for (list, field) in
-        [("validations", "expression"), ("validations", "messageExpression"), ("variables", "expression")]
-    {
-        for (at, item) in list_at(spec, list).iter().enumerate() {
-            let (path, expression) = (format!("spec.{list}[{at}].{field}"), str_at(item, field));
-            if expression.trim().is_empty() {
-                if field == "expression" {
-                    report.required(path, "expression is not specified");
-                }
-            } else if let Err(why) = Expression::parse(expression) {
-                report.invalid(path, expression, format!("compilation failed: ERROR: {why}"));
-            }
-        }
-    }
-}
-
-/// Checks that a binding names a policy and says what becomes of what it refuses.
-pub(super) fn policy_binding(object: &Value, report: &mut Report) {
-    let spec = &object["spec"];
-    if is_empty_at(spec, "policyName") {
-        report.required("spec.policyName", "");
-    }
-    if is_empty_at(spec, "validationActions") {
-        report.required("spec.validationActions", "at least one validation action is required");
-    }
-    for (at, action) in strings_at(spec, "validationActions").into_iter().enumerate() {
-        if !["Audit", "Deny", "Warn"].contains(&action.as_str()) {
-            report.unsupported(format!("spec.validationActions[{at}]"), action, &["Audit", "Deny", "Warn"]);
         }
     }
 }

@@ -7,17 +7,8 @@ use serde_json::Value;
 
 use super::{Leaf, Message, Shape, TABLE, Type};
 
-/// Kinds that the API server neither serves nor has a schema of, options that have no version of their own among them.
-const WITHOUT_SCHEMA: [&str; 8] = [
-    "CertificateSigningRequest",
-    "CreateOptions",
-    "DeleteOptions",
-    "IPAddress",
-    "PatchOptions",
-    "ServiceCIDR",
-    "Status",
-    "UpdateOptions",
-];
+/// What the API server neither serves nor has a schema of: options have no version of their own.
+const WITHOUT_SCHEMA: [&str; 5] = ["CreateOptions", "DeleteOptions", "PatchOptions", "Status", "UpdateOptions"];
 
 fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

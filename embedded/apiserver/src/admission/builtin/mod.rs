@@ -5,7 +5,9 @@
 
 mod accounts;
 mod classes;
+mod limits;
 mod priorities;
+mod signing;
 mod tolerations;
 
 use serde_json::Value;
@@ -31,6 +33,7 @@ pub(super) async fn admit(
         ("", "Pod") => {
             if creates {
                 accounts::admit(call, object).await?;
+                limits::complete(call, object);
             }
             priorities::admit(call, object, old)?;
             tolerations::add(object);
@@ -44,9 +47,24 @@ pub(super) async fn admit(
             classes::ingress(call.server, object);
             Ok(())
         }
+        ("certificates.k8s.io", "CertificateSigningRequest") if creates => {
+            signing::sign(call, object);
+            Ok(())
+        }
         ("scheduling.k8s.io", "PriorityClass") => priorities::only_default(call, object),
         _ => Ok(()),
     }
+}
+
+/// Refuses a complete object that other objects do not allow. What a pod asks for cannot change after it is created.
+pub(super) fn judge(call: &Call<'_>, operation: &str, object: &Value) -> Result<(), ApiError> {
+    let resource = &call.served.resource;
+    let is_judged = match operation {
+        "CREATE" => resource.is("", "Pod") || resource.is("", "PersistentVolumeClaim"),
+        "UPDATE" => resource.is("", "PersistentVolumeClaim"),
+        _ => false,
+    };
+    if is_judged && call.target.subresource.is_none() { limits::judge(call, object) } else { Ok(()) }
 }
 
 /// Every object of a built-in kind that is in no namespace, in the order of their names.

@@ -1,0 +1,102 @@
+//! Custom resources whose versions only a webhook can tell from each other.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::hook::{Cluster, Does, Hook};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn trees(version: &str) -> String {
+    format!("/apis/wood.example/{version}/namespaces/orchard/trees")
+}
+
+/// Version 1 has a height in metres, version 2 in centimetres.
+fn convert(request: &Value) -> Value {
+    let version = &request["desiredAPIVersion"];
+    let converted = request["objects"].as_array().unwrap().iter().map(|object| {
+        let mut object = object.clone();
+        let spec = match (object["spec"]["metres"].as_i64(), object["spec"]["centimetres"].as_i64()) {
+            (Some(metres), _) => json!({"centimetres": metres * 100}),
+            (_, Some(centimetres)) => json!({"metres": centimetres / 100}),
+            _ => json!({}),
+        };
+        object["apiVersion"] = version.clone();
+        object["spec"] = spec;
+        object
+    });
+    json!({"result": {"status": "Success"}, "convertedObjects": converted.collect::<Vec<_>>()})
+}
+
+fn versions(stored: &str) -> Value {
+    let version = |name: &str, field: &str| {
+        let spec = json!({"type": "object", "properties": {field: {"type": "integer"}}});
+        json!({"name": name, "served": true, "storage": name == stored, "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"spec": spec}}}})
+    };
+    json!([version("v1", "metres"), version("v2", "centimetres")])
+}
+
+async fn grown(does: Does) -> (Cluster, Hook) {
+    let (cluster, hook) = (Cluster::start().await, Hook::start(does).await);
+    let client = json!({"url": format!("https://127.0.0.1:{}/convert", hook.port), "caBundle": hook.ca});
+    let conversion =
+        json!({"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}});
+    let names = json!({"kind": "Tree", "plural": "trees", "singular": "tree", "listKind": "TreeList"});
+    let definition = json!({"metadata": {"name": "trees.wood.example"}, "spec": {
+        "group": "wood.example", "scope": "Namespaced", "names": names, "versions": versions("v1"), "conversion": conversion}});
+    cluster.send(Method::POST, DEFINITIONS, definition).await.created();
+    // A definition is served as soon as its names are accepted.
+    while cluster.send(Method::GET, &trees("v1"), Value::Null).await.code != 200 {
+        tokio::task::yield_now().await;
+    }
+    (cluster, hook)
+}
+
+fn tree(name: &str, field: &str, height: i64) -> Value {
+    json!({"metadata": {"name": name}, "spec": {field: height}})
+}
+
+#[tokio::test]
+async fn an_object_is_read_and_written_in_every_version() {
+    let (cluster, _hook) = grown(Does::Decide(convert)).await;
+    cluster.send(Method::POST, &trees("v1"), tree("oak", "metres", 3)).await.created();
+    let oak = |version: &str| format!("{}/oak", trees(version));
+    let read = cluster.send(Method::GET, &oak("v2"), Value::Null).await.body;
+    assert_eq!((&read["apiVersion"], &read["spec"]), (&json!("wood.example/v2"), &json!({"centimetres": 300})));
+    let patched = cluster.send(Method::PATCH, &oak("v2"), json!({"spec": {"centimetres": 500}})).await.body;
+    assert_eq!(patched["spec"], json!({"centimetres": 500}));
+    let read = cluster.send(Method::GET, &oak("v1"), Value::Null).await.body;
+    assert_eq!((&read["apiVersion"], &read["spec"]), (&json!("wood.example/v1"), &json!({"metres": 5})));
+}
+
+#[tokio::test]
+async fn a_list_of_objects_that_were_stored_in_different_versions_is_of_one() {
+    let (cluster, hook) = grown(Does::Decide(convert)).await;
+    cluster.send(Method::POST, &trees("v1"), tree("oak", "metres", 3)).await.created();
+    let path = format!("{DEFINITIONS}/trees.wood.example");
+    assert_eq!(cluster.send(Method::PATCH, &path, json!({"spec": {"versions": versions("v2")}})).await.code, 200);
+    cluster.send(Method::POST, &trees("v2"), tree("yew", "centimetres", 700)).await.created();
+    for (version, specs) in [
+        ("v1", [json!({"metres": 3}), json!({"metres": 7})]),
+        ("v2", [json!({"centimetres": 300}), json!({"centimetres": 700})]),
+    ] {
+        let asked = hook.asked().len();
+        let list = cluster.send(Method::GET, &trees(version), Value::Null).await.body;
+        let found: Vec<&Value> = list["items"].as_array().unwrap().iter().map(|item| &item["spec"]).collect();
+        assert_eq!(found, specs.iter().collect::<Vec<_>>(), "{version}");
+        assert_eq!(hook.asked().len(), asked + 1, "all at once, and only what is stored in another version");
+    }
+    assert_eq!(cluster.send(Method::DELETE, &trees("v1"), Value::Null).await.code, 200);
+}
+
+#[tokio::test]
+async fn what_cannot_be_converted_is_an_error_that_says_why() {
+    let refuse = json!({"result": {"status": "Failure", "message": "no idea"}});
+    let (cluster, _hook) = grown(Does::Answer(refuse)).await;
+    cluster.send(Method::POST, &trees("v1"), tree("oak", "metres", 3)).await.created();
+    let failed = cluster.send(Method::GET, &trees("v2"), Value::Null).await;
+    assert_eq!(failed.code, 500);
+    assert!(failed.message().ends_with("conversion webhook for wood.example/v2, Kind=Tree failed: no idea"));
+    assert_eq!(cluster.send(Method::GET, &trees("v1"), Value::Null).await.code, 200);
+}
