@@ -12,8 +12,6 @@
 //! one already. The caches here only say whom a change concerns.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// What the controllers share is here before they all are.
-#![allow(dead_code)]
 
 mod claims;
 mod context;

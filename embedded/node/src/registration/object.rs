@@ -6,7 +6,7 @@ use c5c3_cri::v1;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     DaemonEndpoint, Node as NodeObject, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus,
-    NodeSystemInfo,
+    NodeSystemInfo, Taint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -60,7 +60,7 @@ pub(crate) fn desired(config: &NodeConfig, machine: &Machine) -> NodeObject {
         spec: Some(NodeSpec {
             pod_cidrs: cidr.clone().map(|cidr| vec![cidr]),
             pod_cidr: cidr,
-            taints: Some(config.taints.clone()).filter(|taints| !taints.is_empty()),
+            taints: Some(config.taints.iter().cloned().chain([not_ready()]).collect()),
             ..NodeSpec::default()
         }),
         status: Some(status(config, machine, "")),
@@ -69,6 +69,12 @@ pub(crate) fn desired(config: &NodeConfig, machine: &Machine) -> NodeObject {
     node.metadata.name = Some(config.name().to_owned());
     node.metadata.labels = Some(labels);
     node
+}
+
+/// No pod is to come before the node has said that it is ready. Whoever looks after nodes takes it away then.
+fn not_ready() -> Taint {
+    let (key, effect) = ("node.kubernetes.io/not-ready".to_owned(), "NoSchedule".to_owned());
+    Taint { key, effect, ..Taint::default() }
 }
 
 /// The status without conditions and images.
@@ -188,7 +194,9 @@ mod tests {
         let (capacity, allocatable) = (status.capacity.unwrap(), status.allocatable.unwrap());
         assert_eq!((capacity["cpu"].0.as_str(), capacity["memory"].0.as_str()), ("1500m", "204800Ki"));
         assert_eq!((allocatable["memory"].0.as_str(), allocatable["pods"].0.as_str()), ("102400Ki", "110"));
-        assert_eq!(node.spec.unwrap().pod_cidrs.unwrap(), ["10.124.1.0/24"]);
+        let spec = node.spec.unwrap();
+        assert_eq!(spec.pod_cidrs.unwrap(), ["10.124.1.0/24"]);
+        assert_eq!(spec.taints.unwrap()[0].key, "node.kubernetes.io/not-ready", "it is not ready when it registers");
         assert_eq!(status.daemon_endpoints.unwrap().kubelet_endpoint.unwrap().port, 10250);
     }
 

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Facts;
+use crate::decide::restarts;
 use crate::observe::{Container, Exit, State};
 use crate::pod::Role;
 
@@ -35,7 +36,7 @@ fn status(facts: &Facts<'_>, spec: &Spec) -> ContainerStatus {
             ..ContainerState::default()
         },
         (State::Created, waiting) => state_waiting(waiting.unwrap_or_else(|| not_yet(facts, spec))),
-        (State::Exited(_) | State::Unknown, Some(waiting)) if !facts.is_ending => {
+        (State::Exited(_) | State::Unknown, Some(waiting)) if starts_again(facts, spec, newest) => {
             status.last_state = ended(newest).map(terminated);
             state_waiting(waiting)
         }
@@ -48,6 +49,12 @@ fn status(facts: &Facts<'_>, spec: &Spec) -> ContainerStatus {
         status.allocated_resources = spec.resources.as_ref().and_then(|resources| resources.requests.clone());
     }
     status
+}
+
+/// Whether a container that does not run is to. One whose start failed is over, too, if its pod never restarts it.
+fn starts_again(facts: &Facts<'_>, spec: &Spec, newest: &Container) -> bool {
+    let is_over = matches!(newest.state, State::Exited(_)) && !restarts(facts.pod, newest, facts.pod.role(spec));
+    !facts.is_ending && !is_over
 }
 
 /// A container that the runtime does not know: not started yet, or lost.

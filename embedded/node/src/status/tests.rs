@@ -7,6 +7,7 @@ use super::*;
 use crate::memory::{Health, Hold};
 use crate::observe::testing::{at, exited, observed, running, sandbox};
 use crate::observe::{Container, Exit, State};
+use crate::pod::hash;
 use crate::pod::testing::{pod, pod_with};
 
 struct Case {
@@ -125,6 +126,28 @@ fn a_hold_names_its_reason() {
     assert_eq!(state(&app), "waiting ErrImagePull");
     assert_eq!(app.state.unwrap().waiting.unwrap().message.as_deref(), Some("no such host"));
     assert_eq!(case.phase(), "Pending");
+}
+
+#[test]
+fn a_container_whose_start_failed_is_over_if_it_is_never_restarted() {
+    let containers = json!([{"name": "app", "image": "a"}, {"name": "side", "image": "b"}]);
+    let status = |policy: &str| {
+        let spec = json!({"restartPolicy": policy, "containers": containers});
+        let mut case = Case::new(spec, vec![exited("app", 0, 128, 5), running("side")]);
+        for run in &mut case.observed.containers {
+            run.hash = hash(case.pod.container(&run.name).unwrap());
+        }
+        let hold = Hold {
+            reason: "RunContainerError",
+            message: "no such file".to_owned(),
+            until: at(110),
+            ends_with_change: false,
+        };
+        case.memory.holds.insert("app".to_owned(), hold);
+        state(&app(&case.status()))
+    };
+    assert_eq!(status("Always"), "waiting RunContainerError");
+    assert_eq!(status("Never"), "terminated Error 128");
 }
 
 #[test]
