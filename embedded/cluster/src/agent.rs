@@ -104,12 +104,13 @@ fn place(told: &AgentConfig) -> (Addresses, Ipv4Addr, Ipv4Net) {
 }
 
 fn settings(told: &AgentConfig, folder: &Folder) -> Result<Settings, AgentError> {
-    let (_, address, pods) = place(told);
+    let (_, _, pods) = place(told);
     Ok(Settings {
         site: folder.site(&told.node.name)?,
         programs: Programs::find()?,
         namespace: None,
-        address,
+        // This process is in the node's namespace as its containerd is.
+        address: Ipv4Addr::LOCALHOST,
         pods,
         sandbox_image: images::PAUSE.to_owned(),
         registries: Vec::new(),

@@ -1,5 +1,7 @@
 //! Whether the machine can run a cluster, and what to do about it if not. Looks only; touches nothing.
 
+mod forwarding;
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -27,20 +29,26 @@ pub struct Finding {
     pub seen: String,
     /// How to mend it; none when it is good.
     pub fix: Option<String>,
+    /// Whether a cluster can be started in spite of it.
+    is_bearable: bool,
 }
 
 impl Finding {
     fn good(check: &'static str, seen: impl Into<String>) -> Self {
-        Self { check, seen: seen.into(), fix: None }
+        Self { check, seen: seen.into(), fix: None, is_bearable: true }
     }
 
     fn bad(check: &'static str, seen: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { check, seen: seen.into(), fix: Some(fix.into()) }
+        Self { check, seen: seen.into(), fix: Some(fix.into()), is_bearable: false }
     }
 
-    /// Whether a cluster can be started in spite of it.
-    pub fn is_good(&self) -> bool {
-        self.fix.is_none()
+    fn warning(check: &'static str, seen: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { is_bearable: true, ..Self::bad(check, seen, fix) }
+    }
+
+    /// Whether a cluster can be started: it is as it should be, or something is that a cluster can do without.
+    pub fn is_bearable(&self) -> bool {
+        self.is_bearable
     }
 }
 
@@ -48,14 +56,18 @@ impl std::fmt::Display for Finding {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.fix {
             None => write!(to, "ok       {:<12} {}", self.check, self.seen),
-            Some(fix) => write!(to, "PROBLEM  {:<12} {}\n         {:<12} → {fix}", self.check, self.seen, ""),
+            Some(fix) => {
+                let word = if self.is_bearable { "WARNING" } else { "PROBLEM" };
+                write!(to, "{word}  {:<12} {}\n         {:<12} → {fix}", self.check, self.seen, "")
+            }
         }
     }
 }
 
 /// Looks at everything.
 pub fn examine(folder: &Folder) -> Vec<Finding> {
-    let mut findings = vec![root(), packages(), kernel(), cgroups(), nftables(), memory(), disk(folder.path())];
+    let mut findings =
+        vec![root(), packages(), kernel(), cgroups(), nftables(), forwarding(), memory(), disk(folder.path())];
     let saved = folder.load();
     match &saved {
         Err(error) => findings.push(Finding::bad("data", error.to_string(), "choose another folder with --data")),
@@ -130,6 +142,13 @@ fn nftables() -> Finding {
     }
 }
 
+fn forwarding() -> Finding {
+    match forwarding::look() {
+        None => Finding::good("forwarding", "no chain of the machine's drops it"),
+        Some(barrier) => Finding::warning("forwarding", barrier.seen(), barrier.fix()),
+    }
+}
+
 fn memory() -> Finding {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -195,14 +214,21 @@ mod tests {
             finding.to_string(),
             "PROBLEM  disk         0.5 GiB free, and 2.0 GiB are the least\n                      → free some"
         );
-        assert!(room("disk", 3 * GIB, LEAST_DISK, "free some").is_good());
+        assert!(room("disk", 3 * GIB, LEAST_DISK, "free some").is_bearable());
+    }
+
+    #[test]
+    fn what_a_cluster_can_do_without_is_a_warning() {
+        let finding = Finding::warning("forwarding", "dropped", "let it through");
+        assert!(finding.is_bearable());
+        assert_eq!(finding.to_string(), "WARNING  forwarding   dropped\n                      → let it through");
     }
 
     #[test]
     fn a_port_that_is_taken_is_named() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let finding = port(taken.local_addr().unwrap().port());
-        assert!(!finding.is_good());
+        assert!(!finding.is_bearable());
         assert!(finding.seen.contains("cannot be had"), "{finding}");
     }
 }

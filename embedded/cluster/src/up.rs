@@ -127,9 +127,13 @@ impl Cluster {
         let begun = now();
         folder.create()?;
         let lock = folder.lock()?;
-        let problems: Vec<_> = doctor::examine(&folder).into_iter().filter(|finding| !finding.is_good()).collect();
+        let found = doctor::examine(&folder).into_iter().filter(|finding| finding.fix.is_some());
+        let (warnings, problems): (Vec<_>, Vec<_>) = found.partition(Finding::is_bearable);
         if !problems.is_empty() {
             return Err(UpError::Machine(problems));
+        }
+        for warning in warnings {
+            say(&warning.to_string());
         }
         let programs = Programs::find()?;
         let saved = blocking(|| connect(&folder, asked, &marks, &programs))?;

@@ -36,7 +36,8 @@ pub struct Settings {
     pub programs: Programs,
     /// The network namespace to start it in, or ours.
     pub namespace: Option<PathBuf>,
-    /// The node's address, where exec, attach and port-forward streams are served.
+    /// Where exec, attach and port-forward streams are served, in the clear: an address that none but those who pass
+    /// them on can reach, as loopback is in a node's own namespace.
     pub address: Ipv4Addr,
     /// The addresses of the node's pods.
     pub pods: Ipv4Net,
