@@ -82,6 +82,12 @@ fn kubectl_does_with_pods_what_people_do_with_it() {
     it.ok("kubectl run box --image=c5c3.local/busybox:1 --restart=Never -- sleep 3600");
     it.ok("kubectl wait --for=condition=Ready pod/box --timeout=60s");
     it.says("echo over | kubectl exec -i box -- sh -c 'cat; exit 7' 2>/dev/null; echo code $?", "over\ncode 7");
+    // In a terminal, which util-linux's script is: the command has one too, and what is typed is read.
+    it.write("typed", "tty; echo $((6 * 7)) is typed; exit 3\n");
+    let typed = it.ok("script -qec 'kubectl exec -it box -- sh' /dev/null < typed || echo code $?");
+    for part in ["/dev/pts/0", "42 is typed", "code 3"] {
+        assert!(typed.contains(part), "{part:?} is not in what the terminal shows: {typed}");
+    }
     it.write("letter", "dear pod\n");
     it.ok("kubectl cp letter box:/tmp/letter");
     it.says("kubectl exec box -- cat /tmp/letter", "dear pod");
@@ -107,6 +113,36 @@ fn kubectl_does_with_pods_what_people_do_with_it() {
     it.ok("kubectl rollout status deployment/web --timeout=120s");
     it.eventually("kubectl get pods -l app=web -o jsonpath='{.items[*].spec.nodeName}'", "node-2 node-2");
     it.says("kubectl uncordon node-1", "node/node-1 uncordoned");
+}
+
+#[test]
+fn two_clusters_live_side_by_side_and_nodes_are_marked_as_they_are_told() {
+    let mut first = Machine::up_with(2, "--label node-2:rack=b --taint node-2:only=press:NoSchedule");
+    let second = Machine::up(1);
+    let keys = |node: &str| format!("kubectl get node {node} -o jsonpath='{{.spec.taints[*].key}}'");
+    first.says("kubectl get nodes -l rack=b -o name", "node/node-2");
+    // Nodes register as not ready; when they are, only the taint that was asked for is left.
+    first.eventually(&keys("node-1"), "");
+    first.eventually(&keys("node-2"), "only");
+    let run = |it: &Machine, pod: &str, spec: &str| {
+        it.write(&format!("{pod}.yaml"), &format!("{{apiVersion: v1, kind: Pod, metadata: {{name: {pod}, labels: {{app: web}}}}, spec: {{terminationGracePeriodSeconds: 0, {spec} containers: [{{name: c, image: 'c5c3.local/busybox:1', command: [sh, -c, 'mkdir /tmp/w; echo {pod} > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w']}}]}}}}"));
+        it.ok(&format!("kubectl apply -f {pod}.yaml && kubectl wait --for=condition=Ready pod/{pod} --timeout=120s"));
+        it.ok(&format!("kubectl get pod {pod} -o jsonpath='{{.spec.nodeName}}'"))
+    };
+    assert_eq!(run(&first, "plain", ""), "node-1");
+    let marked = "nodeSelector: {rack: b}, tolerations: [{key: only, value: press, effect: NoSchedule}],";
+    assert_eq!(run(&first, "marked", marked), "node-2");
+    assert_eq!(run(&second, "other", ""), "node-1");
+    let ask = "curl -sf -m 10 http://$(kubectl get svc web -o jsonpath='{.spec.clusterIP}')/";
+    for it in [&first, &second] {
+        it.ok("kubectl expose pod $(kubectl get pods -l app=web -o jsonpath='{.items[0].metadata.name}') --name=web --port=80 --target-port=8080 --selector=app=web");
+    }
+    second.eventually(ask, "other");
+    first.eventually(&format!("for i in $(seq 20); do {ask}; done | sort -u | xargs"), "marked plain");
+    first.down(true);
+    assert_eq!(first.traces(), "");
+    second.says(ask, "other");
+    second.says("kubectl exec other -- wget -qO- http://web/", "other");
 }
 
 #[test]

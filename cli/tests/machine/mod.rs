@@ -19,11 +19,16 @@ pub struct Machine {
 impl Machine {
     /// Starts a cluster with that many nodes.
     pub fn up(nodes: u8) -> Self {
+        Self::up_with(nodes, "")
+    }
+
+    /// Starts a cluster with that many nodes, and with these options.
+    pub fn up_with(nodes: u8, options: &str) -> Self {
         let it = Self { folder: tempfile::tempdir().unwrap(), nodes };
         let image = images::busybox(Path::new("/bin/busybox")).unwrap().archive().unwrap();
         std::fs::create_dir_all(it.data().join("images")).unwrap();
         std::fs::write(it.data().join("images/busybox.tar"), image).unwrap();
-        it.again();
+        it.start(options);
         for node in 1..=nodes {
             let names =
                 format!("kubectl get node node-{node} -o jsonpath='{{.status.images[*].names}}' | grep -c busybox");
@@ -41,7 +46,11 @@ impl Machine {
 
     /// Starts the cluster once more.
     pub fn again(&self) {
-        self.ok(&format!("$C5C3 up --bare --detach --data $PWD/data --nodes {}", self.nodes));
+        self.start("");
+    }
+
+    fn start(&self, options: &str) {
+        self.ok(&format!("$C5C3 up --bare --detach --data $PWD/data --nodes {} {options}", self.nodes));
     }
 
     /// Kills the process that runs the cluster with SIGKILL, and waits until it is gone.
