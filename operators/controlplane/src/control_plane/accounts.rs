@@ -61,9 +61,9 @@ fn account(cloud: &Cloud, secret: &str, user: &str, (label, value): (&str, &str)
 fn missing(wait: Wait, account: &Account) -> Wait {
     let Ref { namespace, name, .. } = &account.secret;
     let namespace = namespace.as_deref().unwrap_or_default();
-    let keys: String = account.keys.iter().map(|key| format!(" --from-literal={key}=...")).collect();
+    let keys: Vec<String> = account.keys.iter().map(|key| format!("--from-literal={key}=...")).collect();
     wait.because(account.because.clone())
-        .look_at(format!("create it: kubectl create secret generic {name} -n {namespace}{keys}"))
+        .look_at(format!("create it: kubectl create secret generic {name} -n {namespace} {}", keys.join(" ")))
         .failed("SecretMissing")
 }
 
