@@ -117,7 +117,7 @@ fn kubectl_does_with_pods_what_people_do_with_it() {
 
 #[test]
 fn two_clusters_live_side_by_side_and_nodes_are_marked_as_they_are_told() {
-    let mut first = Machine::up_with(2, "--label node-2:rack=b --taint node-2:only=press:NoSchedule");
+    let mut first = Machine::up_marked(2, "--label node-2:rack=b --taint node-2:only=press:NoSchedule");
     let second = Machine::up(1);
     let keys = |node: &str| format!("kubectl get node {node} -o jsonpath='{{.spec.taints[*].key}}'");
     first.says("kubectl get nodes -l rack=b -o name", "node/node-2");

@@ -19,11 +19,11 @@ pub struct Machine {
 impl Machine {
     /// Starts a cluster with that many nodes.
     pub fn up(nodes: u8) -> Self {
-        Self::up_with(nodes, "")
+        Self::up_marked(nodes, "")
     }
 
     /// Starts a cluster with that many nodes, and with these options.
-    pub fn up_with(nodes: u8, options: &str) -> Self {
+    pub fn up_marked(nodes: u8, options: &str) -> Self {
         let it = Self { folder: tempfile::tempdir().unwrap(), nodes };
         let image = images::busybox(Path::new("/bin/busybox")).unwrap().archive().unwrap();
         std::fs::create_dir_all(it.data().join("images")).unwrap();
