@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::future::Future;
 use std::process::ExitCode;
 
-use c5c3_cluster::{Ask, agent, doctor};
+use c5c3_cluster::{Ask, Folder, agent, doctor};
 use c5c3_kit::logging::{self, Format};
+use c5c3_providers::store;
 
 use crate::args::{DataArgs, DownArgs, NodeAgentArgs, NodeArgs, NodeChange};
 use crate::up::{clouds, folder, say};
@@ -34,7 +35,21 @@ pub(crate) fn env(args: &DataArgs) -> Done {
         let file = quoted(&clouds.display().to_string());
         let _ = writeln!(lines, "export OS_CLIENT_CONFIG_FILE={file}\nexport OS_CLOUD={}", clouds::CLOUD);
     }
+    lines.push_str(&store_env(&folder));
     print(&lines)
+}
+
+/// How OpenBao's clients find the store of secrets. Its token stays in its file.
+fn store_env(folder: &Folder) -> String {
+    let place = folder.store();
+    let Ok(address) = std::fs::read_to_string(place.join(store::ADDRESS)) else { return String::new() };
+    let path = |name: &str| quoted(&place.join(name).display().to_string());
+    format!(
+        "export VAULT_ADDR={}\nexport VAULT_CACERT={}\n# The token that may do everything is in {}\n",
+        quoted(&address),
+        path(store::AUTHORITY),
+        path(store::ROOT_TOKEN)
+    )
 }
 
 /// A word that a shell takes as it is.

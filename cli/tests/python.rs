@@ -1,26 +1,18 @@
 //! The Python client of the Kubernetes project against `c5c3 apiserver`; what is checked is in `python_client.py`.
 
+mod interpreter;
 mod server;
 
-use std::path::PathBuf;
 use std::process::Command;
 
+use interpreter::interpreter;
 use server::Apiserver;
-
-/// The interpreter that has the client: where the Makefile puts it.
-fn interpreter() -> PathBuf {
-    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    cache.expect("HOME is not set").join("c5c3/python/bin/python")
-}
 
 #[test]
 fn the_python_client_cannot_tell_it_from_another_server() {
-    let python = interpreter();
-    assert!(python.exists(), "there is no {}; `make test` makes it", python.display());
     let folder = tempfile::tempdir().unwrap();
     let server = Apiserver::start(folder.path(), &["--in-memory", "--listen", "127.0.0.1:0"]);
-    let output = Command::new(python)
+    let output = Command::new(interpreter())
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python_client.py"))
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/keystone.openstack.c5c3.io_keystones.yaml"))
         .env("KUBECONFIG", &server.kubeconfig)

@@ -132,6 +132,11 @@ impl Folder {
         self.path.join("volumes")
     }
 
+    /// What the store of secrets keeps: `root-token`, `ca.crt` and `address` are for its clients.
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
     pub(crate) fn nodes(&self) -> PathBuf {
         self.path.join("nodes")
     }

@@ -13,6 +13,7 @@ use c5c3_cri::links::{self, Network};
 use c5c3_cri::{Addresses, Programs};
 use c5c3_network::{Namespace, dns, services};
 use c5c3_node::Serving;
+use c5c3_providers::store;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client};
@@ -31,6 +32,9 @@ use crate::{addresses, furnish, node, remains};
 
 /// The port of the API server on the nodes' network.
 const API_PORT: u16 = 6443;
+
+/// The port of the store of secrets on the nodes' network.
+const STORE_PORT: u16 = 8200;
 
 /// The domain of the cluster's names.
 const DOMAIN: &str = "cluster.local";
@@ -93,6 +97,9 @@ pub enum UpError {
     /// The names' port cannot be had.
     #[error("cannot serve names on {0}, port 53: {1}")]
     Names(Ipv4Addr, std::io::Error),
+    /// The store's port cannot be had.
+    #[error("cannot store secrets on {0}, port {STORE_PORT}: {1}")]
+    Store(Ipv4Addr, std::io::Error),
     /// A node is not ready in time.
     #[error("{name} is not ready after {NODE_PATIENCE:?}: {why}; its agent's log is {}", log.display())]
     Node {
@@ -325,6 +332,7 @@ async fn start_parts(
     parts.spawn(c5c3_scheduler::run(client(server, "scheduler"), stop.clone()));
     parts.spawn(c5c3_providers::run(client(server, "providers"), stop.clone()));
     let host = addresses.bridge().addr();
+    start_store(server, folder, host, parts, stop).await?;
     let place = services::Place {
         table: services_table(folder),
         node: None,
@@ -339,6 +347,30 @@ async fn start_parts(
     parts.spawn(async move {
         if let Err(error) = dns::run(client, listener, DOMAIN, upstream, stop).await {
             tracing::error!(%error, "names are not served");
+        }
+    });
+    Ok(())
+}
+
+/// Starts the store of secrets where pods and the machine reach it.
+async fn start_store(
+    server: &Arc<Server>,
+    folder: &Folder,
+    host: Ipv4Addr,
+    parts: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<(), UpError> {
+    let listener = tokio::net::TcpListener::bind((host, STORE_PORT)).await;
+    let listener = listener.map_err(|error| UpError::Store(host, error))?;
+    let names: Vec<String> = store::names().into_iter().chain([host.to_string()]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let identity = server.pki().issue_server(&names, CERTIFICATE_LIFE, now())?;
+    let authority = server.pki().ca_pem().to_owned();
+    let proof = store::Proof { certificate: identity.certificate, key: identity.key, authority };
+    let (place, client, stop) = (folder.store(), client(server, "store"), stop.clone());
+    parts.spawn(async move {
+        if let Err(error) = store::run(&place, listener, proof, client, stop).await {
+            tracing::error!(%error, "secrets are not stored");
         }
     });
     Ok(())

@@ -42,7 +42,13 @@ pub(crate) const ROLE: &str = "eso-control-plane";
 pub(crate) const LOGIN: &str = "kubernetes";
 
 /// The file with the token that may do everything.
-const ROOT_TOKEN: &str = "root-token";
+pub const ROOT_TOKEN: &str = "root-token";
+
+/// The file with the URL that clients on this machine use.
+pub const ADDRESS: &str = "address";
+
+/// The file with the authority that clients trust, PEM.
+pub const AUTHORITY: &str = "ca.crt";
 
 /// A store.
 pub struct Store {
@@ -138,7 +144,7 @@ impl Proof {
     }
 }
 
-/// Serves the store of a folder over TLS until `stop`, and tells the cluster of it.
+/// Serves the store of a folder over TLS until `stop`, and tells the cluster and, by files, this machine of it.
 pub async fn run(
     folder: &Path,
     listener: TcpListener,
@@ -147,6 +153,8 @@ pub async fn run(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (store, tls, at) = (Arc::new(Store::open(folder)?), proof.serving()?, listener.local_addr()?);
+    disk::replace(folder, AUTHORITY, proof.authority.as_bytes())?;
+    disk::replace(folder, ADDRESS, format!("https://{at}").as_bytes())?;
     let telling = async {
         while let Err(error) = announce(&client, at, &proof.authority).await {
             tracing::info!(%error, "the store cannot be announced yet");
