@@ -5,7 +5,7 @@ mod machine;
 
 use machine::Machine;
 
-const SHARED: &str = r#"
+const SHARED: &str = "
 apiVersion: v1
 kind: Secret
 metadata: {name: riddle}
@@ -27,7 +27,7 @@ spec:
   secretStoreRef: {name: openbao-cluster-store, kind: ClusterSecretStore}
   target: {name: answer}
   dataFrom: [{extract: {key: openstack/riddle}}]
-"#;
+";
 
 /// Reads a secret with the client of OpenBao.
 const READ: &str = r#"
@@ -50,7 +50,7 @@ fn secrets_go_to_the_store_and_come_back_and_are_there_after_a_crash() {
         "kubectl get clustersecretstore openbao-cluster-store -o jsonpath='{.status.conditions[0].reason}'",
         "Valid",
     );
-    it.says(&format!(r#"{with_store} VAULT_TOKEN=$(cat $TOKEN) {python} {client} $VAULT_ADDR"#), "ok");
+    it.says(&format!("{with_store} VAULT_TOKEN=$(cat $TOKEN) {python} {client} $VAULT_ADDR"), "ok");
     let read = format!("{with_store} {python} read.py");
     let pulled = "kubectl get secret answer -o jsonpath='{.data.word}' | base64 -d";
 

@@ -29,11 +29,7 @@ impl Machine {
         std::fs::create_dir_all(it.data().join("images")).unwrap();
         std::fs::write(it.data().join("images/busybox.tar"), image).unwrap();
         it.start(options);
-        for node in 1..=nodes {
-            let names =
-                format!("kubectl get node node-{node} -o jsonpath='{{.status.images[*].names}}' | grep -c busybox");
-            it.eventually(&names, "1");
-        }
+        it.has_image("c5c3.local/busybox");
         it
     }
 
@@ -41,7 +37,18 @@ impl Machine {
     pub fn up_with(nodes: u8, images: &[&str]) -> Self {
         let it = Self::up(nodes);
         it.ok(&format!("$C5C3 image import --data $PWD/data {}", images.join(" ")));
+        for image in images {
+            it.has_image(&format!("ghcr.io/c5c3/{image}"));
+        }
         it
+    }
+
+    /// Waits until every node has an image.
+    fn has_image(&self, name: &str) {
+        for node in 1..=self.nodes {
+            let names = format!("kubectl get node node-{node} -o jsonpath='{{.status.images[*].names}}'");
+            self.eventually(&format!("{names} | grep -c {name}:"), "1");
+        }
     }
 
     /// Starts the cluster once more.

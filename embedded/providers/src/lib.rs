@@ -22,6 +22,8 @@ mod pods;
 mod queue;
 pub mod rabbitmq;
 pub mod store;
+#[cfg(test)]
+mod testing;
 pub mod valkey;
 
 use std::time::Duration;

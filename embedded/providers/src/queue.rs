@@ -7,6 +7,7 @@ use std::time::Duration;
 use c5c3_kit::backoff::Backoff;
 use c5c3_kit::ownership::MANAGED_BY;
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
@@ -92,6 +93,18 @@ pub(crate) fn labelled<K: Kind>(
 ) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + use<K> {
     let config = watcher::Config::default().labels(label);
     watcher(Api::<PartialObjectMeta<K>>::all(client.clone()), config).default_backoff().touched_objects()
+}
+
+/// A controller of a kind that names Secrets of anybody's: it looks again at the objects that name one which changes.
+pub(crate) fn naming_secrets<K: Kind>(
+    client: &Client,
+    names: impl Fn(&K, &PartialObjectMeta<Secret>) -> bool + Send + Sync + 'static,
+) -> Controller<K> {
+    let controller = controller::<K>(client);
+    let known = controller.store();
+    let all = Api::<PartialObjectMeta<Secret>>::all(client.clone());
+    let changes = watcher(all, watcher::Config::default()).default_backoff().touched_objects();
+    controller.watches_stream(changes, move |secret| concerned(&known, |object| names(object, &secret)))
 }
 
 /// The objects that something concerns, of those that are known.

@@ -125,6 +125,9 @@ pub struct ValkeyBinding {
     /// Name of the Secret; `valkey-<name>-binding` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
+    /// What the Secret holds, as a template; what every client needs when absent. We write none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
 }
 
 /// What valkey-operator reports.

@@ -60,6 +60,7 @@ fn a_rabbitmq_cluster() {
             termination_grace_period_seconds: Some(60),
             delay_start_seconds: Some(0),
             auto_enable_all_feature_flags: Some(true),
+            overrides: Some(serde_json::json!({"service": {"spec": {"type": "ClusterIP"}}})),
         },
     );
     cluster.metadata.annotations = Some(map(ALLOWED_NAMESPACES, "*"));

@@ -25,7 +25,10 @@ fn a_valkey() {
                 storage_class: Some("ceph-rbd".to_string()),
                 size: Some(quantity("8Gi")),
             }),
-            binding: Some(ValkeyBinding { secret_name: Some(binding_secret("larder")) }),
+            binding: Some(ValkeyBinding {
+                secret_name: Some(binding_secret("larder")),
+                template: Some("host: {{ .host }}".into()),
+            }),
             resources: Some(resources()),
             node_selector: map("role", "cache"),
             tolerations: vec![toleration()],

@@ -21,9 +21,6 @@ use crate::failure::Error;
 use crate::objects;
 use crate::queue::RESYNC;
 
-/// How often an issuer that is not ready is looked at, beside being told by watches.
-const SOON: Duration = Duration::from_secs(5);
-
 /// How a Certificate stands.
 enum Standing {
     /// Its Secret holds what it asks for; whether that was made just now.
@@ -47,7 +44,8 @@ pub(super) async fn reconcile(certificate: Certificate, client: Client) -> Resul
         Standing::Good(current, _) => {
             Duration::try_from(current.renewal.duration_since(now)).unwrap_or_default().min(RESYNC)
         }
-        Standing::Not(_) => SOON,
+        // Whatever it waits for, issuers and its own spec, is watched.
+        Standing::Not(_) => RESYNC,
     }))
 }
 

@@ -1,7 +1,5 @@
 //! Looks after Issuers and ClusterIssuers, and signs as one.
 
-use std::time::Duration;
-
 use c5c3_api::blocks::Condition;
 use c5c3_api::ext::Conditions;
 use c5c3_api::ext::cert_manager::{ClusterIssuer, Issuer, IssuerSpec};
@@ -15,12 +13,6 @@ use super::{HOME, MANAGER};
 use crate::failure::Error;
 use crate::objects;
 use crate::queue::Kind;
-
-/// How often an authority's Secret is looked at: it is anybody's, so that no watch of ours tells of it.
-const LOOK: Duration = Duration::from_secs(30);
-
-/// How often it is looked at while it is missing.
-const LOOK_FOR: Duration = Duration::from_secs(2);
 
 /// An Issuer or a ClusterIssuer.
 pub(super) trait Signs: Kind {
@@ -107,11 +99,7 @@ pub(super) async fn reconcile<I: Signs>(issuer: I, client: Client) -> Result<Act
     let ready = said.after(find(before, "Ready"), issuer.meta().generation, Timestamp::now());
     let status = Conditions { conditions: vec![ready] };
     objects::report(&client, &issuer, MANAGER, issuer.status(), &status).await?;
-    Ok(match authority {
-        Ok(Authority::Itself) => Action::await_change(),
-        Ok(Authority::Ca { .. }) => Action::requeue(LOOK),
-        Err(_) => Action::requeue(LOOK_FOR),
-    })
+    Ok(Action::await_change())
 }
 
 /// Who signs for an issuer, or why nobody can.

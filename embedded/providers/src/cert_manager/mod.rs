@@ -12,12 +12,14 @@ mod issuer;
 
 use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::controller::Controller;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::queue;
+use issuer::Signs;
 
 pub(crate) use definitions::definitions;
 
@@ -33,10 +35,18 @@ const LABEL: (&str, &str) = ("controller.cert-manager.io/fao", "true");
 /// Looks after every Issuer, ClusterIssuer and Certificate until `stop`.
 pub(crate) async fn run(client: Client, stop: CancellationToken) {
     tokio::join!(
-        queue::run(queue::controller::<Issuer>(&client), client.clone(), stop.clone(), issuer::reconcile),
-        queue::run(queue::controller::<ClusterIssuer>(&client), client.clone(), stop.clone(), issuer::reconcile),
+        queue::run(issuers::<Issuer>(&client), client.clone(), stop.clone(), issuer::reconcile),
+        queue::run(issuers::<ClusterIssuer>(&client), client.clone(), stop.clone(), issuer::reconcile),
         certificates(client, stop),
     );
+}
+
+/// A controller of issuers, which looks again when the Secret of an authority changes: that is anybody's.
+fn issuers<I: Signs>(client: &Client) -> Controller<I> {
+    queue::naming_secrets(client, |issuer: &I, secret| {
+        let named = issuer.spec().ca.as_ref().map(|ca| ca.secret_name.as_str());
+        secret.metadata.namespace.as_ref() == Some(&issuer.home()) && named == secret.metadata.name.as_deref()
+    })
 }
 
 async fn certificates(client: Client, stop: CancellationToken) {

@@ -30,8 +30,16 @@ pub(crate) async fn run(client: Client, stop: CancellationToken) {
         queue::run(queue::controller::<SecretStore>(&client), client.clone(), stop.clone(), stores::reconcile),
         queue::run(queue::controller::<ClusterSecretStore>(&client), client.clone(), stop.clone(), stores::reconcile),
         external_secrets(client.clone(), stop.clone()),
-        queue::run(queue::controller::<PushSecret>(&client), client, stop, push_secret::reconcile),
+        push_secrets(client, stop),
     );
+}
+
+async fn push_secrets(client: Client, stop: CancellationToken) {
+    let controller = queue::naming_secrets(&client, |push: &PushSecret, secret| {
+        let source = push.spec.selector.secret.as_ref().map(|source| source.name.as_str());
+        push.namespace() == secret.namespace() && source == secret.metadata.name.as_deref()
+    });
+    queue::run(controller, client, stop, push_secret::reconcile).await;
 }
 
 async fn external_secrets(client: Client, stop: CancellationToken) {

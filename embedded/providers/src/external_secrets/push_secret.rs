@@ -21,9 +21,6 @@ use crate::queue::RESYNC;
 /// Held while something must be deleted from a store when the object goes.
 const FINALIZER: &str = "pushsecret.externalsecrets.io/finalizer";
 
-/// How often a Secret is looked at for changes that no watch of ours tells.
-const LOOK: Duration = Duration::from_secs(30);
-
 /// Brings the stores to what a Secret says, and says how that went.
 pub(super) async fn reconcile(push: PushSecret, client: Client) -> Result<Action, Error> {
     let held = push.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
@@ -59,7 +56,7 @@ pub(super) async fn reconcile(push: PushSecret, client: Client) -> Result<Action
     }
     objects::report(&client, &push, MANAGER, push.status.as_ref(), &status).await?;
     synced?;
-    Ok(Action::requeue(interval.ok().flatten().unwrap_or(RESYNC).min(LOOK)))
+    Ok(Action::requeue(interval.ok().flatten().unwrap_or(RESYNC).min(RESYNC)))
 }
 
 /// Writes to the stores if it is time to, or if the Secret has changed; none if it was not.

@@ -12,8 +12,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 
 use super::config::{self, STATE_PORT};
-use super::tls;
-use super::wanted::{Tls, Volume, Wanted};
+use super::tls::{self, Signed};
+use super::wanted::{Volume, Wanted};
 use crate::objects::child;
 use crate::pods::{container_security, pod_security, scratch};
 
@@ -24,8 +24,8 @@ pub(super) const ROLE: &str = "k8s.mariadb.com/role";
 pub(super) struct Given<'g> {
     /// The pod that takes the writes.
     pub(super) primary: i32,
-    /// Stands for the servers' certificate: another one makes servers start anew.
-    pub(super) certificate: Option<&'g str>,
+    /// The servers' certificate, once there is one. Another one makes servers start anew.
+    pub(super) signed: Option<&'g Signed>,
 }
 
 /// Everything that should be there.
@@ -45,12 +45,21 @@ pub(super) fn plan(wanted: &Wanted, given: &Given<'_>) -> Plan {
         step =
             step.child(child::<PodDisruptionBudget>(json!({"metadata": metadata(wanted, &wanted.name), "spec": spec})));
     }
-    Plan::new().step(step.child(stateful_set(wanted, given)))
+    // Without their certificate, servers could not start; with another one than at first, they would start twice.
+    if wanted.tls.is_none() || given.signed.is_some() {
+        step = step.child(stateful_set(wanted, given));
+    }
+    Plan::new().step(step)
 }
 
 /// The labels that pods are found by.
 pub(super) fn selector(wanted: &Wanted) -> BTreeMap<&'static str, &str> {
     [("app.kubernetes.io/name", "mariadb"), ("app.kubernetes.io/instance", &wanted.name)].into()
+}
+
+/// The same as a query.
+pub(super) fn selector_text(wanted: &Wanted) -> String {
+    selector(wanted).iter().map(|(label, value)| format!("{label}={value}")).collect::<Vec<_>>().join(",")
 }
 
 fn metadata(wanted: &Wanted, name: &str) -> Value {
@@ -154,8 +163,9 @@ fn template(wanted: &Wanted, given: &Given<'_>) -> Value {
         spec["priorityClassName"] = json!(class);
     }
     let mut annotations = json!({"c5c3.io/config": config::hash(wanted)});
-    if let Some(certificate) = given.certificate {
-        annotations["c5c3.io/certificate"] = json!(certificate);
+    if let Some(signed) = given.signed {
+        annotations[tls::CERTIFICATE] = json!(signed.certificate);
+        annotations[tls::TRUST] = json!(signed.trust());
     }
     json!({"metadata": {"labels": selector(wanted), "annotations": annotations}, "spec": spec})
 }
@@ -180,7 +190,7 @@ fn own_volumes(wanted: &Wanted) -> Vec<(Value, Value)> {
             json!({"name": "root", "mountPath": "/etc/mariadb/root", "readOnly": true}),
         ),
     ];
-    if let Some(Tls { .. }) = &wanted.tls {
+    if wanted.tls.is_some() {
         let secret = json!({"secretName": tls::server_secret(&wanted.name), "defaultMode": 0o440});
         volumes.push((
             json!({"name": "tls", "secret": secret}),
@@ -239,12 +249,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::mariadb;
 
-    fn golden(spec: &Value) -> String {
-        let object = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB",
-            "metadata": {"name": "ledger", "namespace": "vault"}, "spec": spec});
-        let wanted = Wanted::of(&serde_json::from_value(object).unwrap()).unwrap();
-        let plan = plan(&wanted, &Given { primary: 0, certificate: None });
+    fn golden(spec: Value) -> String {
+        let wanted = Wanted::of(&mariadb(spec)).unwrap();
+        let signed = Signed { certificate: "<certificate>".into(), authorities: "root".into() };
+        let plan = plan(&wanted, &Given { primary: 0, signed: wanted.tls.as_ref().map(|_| &signed) });
         // The scripts have tests of their own.
         let told = ["server.cnf", "cluster.env"];
         let scripts = config::files(&wanted).into_iter().filter(|(name, _)| !told.contains(&name.as_str()));
@@ -255,12 +265,12 @@ mod tests {
 
     #[test]
     fn one_server_in_memory() {
-        insta::assert_snapshot!(golden(&json!({"storage": {"ephemeral": true}})));
+        insta::assert_snapshot!(golden(json!({"storage": {"ephemeral": true}})));
     }
 
     #[test]
     fn a_galera_cluster_with_all_that_can_be_asked_for() {
-        insta::assert_snapshot!(golden(&json!({
+        insta::assert_snapshot!(golden(json!({
             "replicas": 3, "image": "press.example/mariadb:1", "port": 3307, "galera": {"enabled": true},
             "rootPasswordSecretKeyRef": {"name": "keys", "key": "root"},
             "storage": {"size": "5Gi", "storageClassName": "swift", "pvcRetentionPolicy": {"whenDeleted": "Delete"}},

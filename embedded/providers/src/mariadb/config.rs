@@ -42,9 +42,23 @@ wsrep_provider = /usr/lib/galera/libgalera_smm.so
 wsrep_sst_method = mariabackup
 wsrep_sst_auth = openstack:
 wsrep_slave_threads = 2
-wsrep_provider_options = \"gcache.size=64M;gcs.fc_limit=128;pc.recovery=true;evs.suspect_timeout=PT5S;\
-evs.inactive_timeout=PT15S\"
 ";
+
+/// How members talk to each other. Who they were before a crash they agree on before a server starts; a server that
+/// remembers it (`pc.recovery`) would wait for ever for those that were started anew.
+const PROVIDER_OPTIONS: &str =
+    "gcache.size=64M;gcs.fc_limit=128;pc.recovery=false;evs.suspect_timeout=PT5S;evs.inactive_timeout=PT15S";
+
+/// With what members prove themselves to each other.
+const PROVIDER_TLS: &str = ";socket.ssl_ca=/etc/mariadb/tls/ca.crt;socket.ssl_cert=/etc/mariadb/tls/tls.crt;\
+                            socket.ssl_key=/etc/mariadb/tls/tls.key";
+
+/// How a member copies from another: the receiver may listen later than the sender connects.
+const TRANSFER_OPTIONS: &str = "\n[sst]\nsst-log-archive = 0\nsockopt = retry=120,interval=0.5\n";
+
+/// Both prove themselves by a certificate that the same authority has signed.
+const TRANSFER_TLS: &str = "encrypt = 4\ntca = /etc/mariadb/tls/ca.crt\ntcert = /etc/mariadb/tls/tls.crt\n\
+                            tkey = /etc/mariadb/tls/tls.key\n";
 
 /// The files of the ConfigMap, by name.
 pub(super) fn files(wanted: &Wanted) -> BTreeMap<String, String> {
@@ -91,7 +105,12 @@ fn server_cnf(wanted: &Wanted) -> String {
     if wanted.galera {
         let _ = writeln!(text, "wsrep_cluster_name = {}", wanted.name);
         text.push_str(GALERA);
-        text.push_str("\n[sst]\nsst-log-archive = 0\nsockopt = retry=120,interval=0.5\n");
+        let tls = wanted.tls.as_ref();
+        let _ = writeln!(text, "wsrep_provider_options = \"{PROVIDER_OPTIONS}{}\"", tls.map_or("", |_| PROVIDER_TLS));
+        text.push_str(TRANSFER_OPTIONS);
+        if tls.is_some_and(|tls| tls.transfers) {
+            text.push_str(TRANSFER_TLS);
+        }
     }
     text
 }

@@ -93,17 +93,35 @@ mod tests {
         assert_eq!(Member::parse("garbage"), None);
     }
 
-    /// What a member of a cluster of three decides, by the rule in its script, when the members say these things.
-    fn decides(lines: &[&str]) -> String {
+    /// What a rule of the members' script says when the members say these things.
+    fn rule(name: &[&str], lines: &[&str]) -> String {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mariadb/scripts/entry.sh");
-        let mut rule = Command::new("sh")
-            .args([script, "decide", "3"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut rule =
+            Command::new("sh").arg(script).args(name).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         writeln!(rule.stdin.take().unwrap(), "{}", lines.join("\n").replace("none", NOWHERE)).unwrap();
         String::from_utf8(rule.wait_with_output().unwrap().stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// What a member of a cluster of three decides.
+    fn decides(lines: &[&str]) -> String {
+        rule(&["decide", "3"], lines)
+    }
+
+    #[test]
+    fn a_server_is_stuck_when_all_that_it_could_join_have_died() {
+        let joins = |others: &[&str]| rule(&["is_stuck", "3", "joining"], others) == "stuck";
+        assert!(joins(&["0 joining a 9 0 1", "1 waiting a 9 0 1", "2 joining a 9 0 1"]));
+        assert!(joins(&["0 joining a 9 0 1"]) && joins(&["0 joining a 9 0 1", "1 lost a 9 0 1"]));
+        assert!(!joins(&["0 joining a 9 0 1", "2 primary a 9 0 1"]) && !joins(&["1 bootstrapping a 9 0 1"]));
+    }
+
+    #[test]
+    fn a_server_that_lost_the_others_is_stuck_only_when_all_were_started_anew() {
+        let lost = |others: &[&str]| rule(&["is_stuck", "3", "lost"], others) == "stuck";
+        assert!(lost(&["0 lost a 9 0 1", "1 waiting a 9 0 1", "2 joining a 8 0 1"]));
+        // Who does not answer may be the primary component on the other side of a cut.
+        assert!(!lost(&["0 lost a 9 0 1", "1 waiting a 9 0 1"]));
+        assert!(!lost(&["0 lost a 9 0 1", "1 primary a 9 0 1", "2 joining a 8 0 1"]));
     }
 
     #[test]
@@ -133,7 +151,8 @@ mod tests {
     #[test]
     fn nothing_is_started_while_anything_runs() {
         assert_eq!(decides(&["0 primary a 9 0 1", "2 waiting a 10 0 1"]), "join");
-        assert_eq!(decides(&["0 lost a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 10 0 1"]), "join");
+        let lost = ["0 lost a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 10 0 1"];
+        assert_eq!(decides(&lost), "wait for member 0, which looks for the others");
         let starts = ["0 bootstrapping a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 8 0 1"];
         assert_eq!(decides(&starts), "wait for member 0, which starts");
         let joins = ["0 waiting a 9 0 1", "1 joining a 9 0 1", "2 waiting a 8 0 1"];

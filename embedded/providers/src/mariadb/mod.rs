@@ -11,25 +11,30 @@
 //! until it sees a primary component to join, or all the others waiting like itself; then the one that has come farthest
 //! starts the cluster anew. Data of different clusters is reported, and left to a person.
 //!
-//! Not provided: replication without Galera, certificates by any other way than issuers, backups, exporters
-//! (`metrics` is accepted and has no effect), changing root's password after the first start.
+//! With TLS, members talk to each other by it as well. Who talks in the clear, or trusts other authorities, is understood
+//! by none of the others: when that changes, all members start anew at once.
+//!
+//! Not provided: replication without Galera, certificates by any other way than issuers, backups, and exporters, which
+//! the condition `MetricsReady` says.
 
 mod children;
 mod config;
 mod definitions;
 mod maxscale;
 mod members;
+mod root;
 mod server;
 pub(crate) mod sql;
 mod standing;
 mod tls;
+mod volumes;
 mod wanted;
 
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::ext::mariadb::{Database, Grant, MariaDB, MaxScale, User};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use kube::Client;
+use kube::{Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::queue;
@@ -41,7 +46,11 @@ const MANAGER: &str = "c5c3-mariadb";
 
 /// Looks after every MariaDB, Database, User and Grant until `stop`.
 pub(crate) async fn run(client: Client, stop: CancellationToken) {
-    let servers = queue::controller::<MariaDB>(&client)
+    let servers = queue::naming_secrets(&client, |mariadb: &MariaDB, secret| {
+        mariadb.namespace() == secret.namespace()
+            && Some(&wanted::root_secret(mariadb)) == secret.metadata.name.as_ref()
+    });
+    let servers = servers
         .owns_stream(queue::children::<StatefulSet>(&client, MANAGER))
         .owns_stream(queue::children::<Service>(&client, MANAGER))
         .owns_stream(queue::children::<ConfigMap>(&client, MANAGER))

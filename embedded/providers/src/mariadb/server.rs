@@ -1,20 +1,17 @@
-//! Looks after a MariaDB: makes what it becomes, follows the primary, grows volumes, and says how it stands.
+//! Looks after a MariaDB: makes what it becomes, follows the primary, and says how it stands.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use c5c3_api::ext::mariadb::MariaDB;
+use c5c3_kit::Child;
 use c5c3_kit::apply::Applied;
 use c5c3_kit::condition::Said;
-use c5c3_kit::ownership::MANAGED_BY;
-use c5c3_kit::{Child, hash};
 use futures::future::join_all;
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -22,11 +19,12 @@ use serde_json::json;
 use super::children::{self, Given, ROLE};
 use super::members::{self, Member};
 use super::standing::{self, Seen};
+use super::tls::Signed;
 use super::wanted::{Volume, Wanted};
-use super::{MANAGER, tls};
+use super::{MANAGER, root, sql, tls, volumes};
 use crate::failure::Error;
+use crate::objects;
 use crate::queue::RESYNC;
-use crate::{generated, objects};
 
 /// How soon to look again at servers that are not ready: much of what happens to pods is told by nobody.
 const SOON: Duration = Duration::from_secs(2);
@@ -64,17 +62,21 @@ async fn look(mariadb: &MariaDB, client: &Client) -> Result<Action, Error> {
             return Ok(Action::await_change());
         }
     };
-    let look = Look { client, wanted: &wanted };
-    if let Some(missing) = look.missing().await? {
-        refuse("Failed", missing).await?;
-        return Ok(Action::requeue(SOON));
-    }
-    let complete = look.bring_up(mariadb).await?;
+    let look = Look { client, mariadb, wanted: &wanted };
+    let password = match (root::asked(client, &wanted).await?, look.missing().await?) {
+        (Ok(password), None) => password,
+        (Err(missing), _) | (_, Some(missing)) => {
+            refuse("Failed", missing).await?;
+            return Ok(Action::requeue(SOON));
+        }
+    };
+    let complete = look.bring_up(&password).await?;
     Ok(Action::requeue(if complete { RESYNC } else { SOON }))
 }
 
 struct Look<'l> {
     client: &'l Client,
+    mariadb: &'l MariaDB,
     wanted: &'l Wanted,
 }
 
@@ -86,26 +88,8 @@ impl Look<'_> {
         Api::namespaced(self.client.clone(), &self.wanted.namespace)
     }
 
-    /// Says what has to be there first and is not. The password is made if that is asked for.
+    /// Says what has to be there first and is not.
     async fn missing(&self) -> Result<Option<String>, Error> {
-        let root = &self.wanted.root;
-        let found = objects::secret(self.client, &self.wanted.namespace, &root.secret).await?;
-        match found {
-            Some(values) if values.contains_key(&root.key) => {}
-            Some(_) => {
-                return Ok(Some(format!(
-                    "spec.rootPasswordSecretKeyRef.key: secret/{} has no key {}",
-                    root.secret, root.key
-                )));
-            }
-            None if root.generate => self.make_password().await?,
-            None => {
-                return Ok(Some(format!(
-                    "spec.rootPasswordSecretKeyRef.name: secret/{} is not there, and generate is not true",
-                    root.secret
-                )));
-            }
-        }
         let Volume::Claim { class: Some(class), .. } = &self.wanted.volume else { return Ok(None) };
         let classes = Api::<StorageClass>::all(self.client.clone());
         let known = classes.list(&ListParams::default()).await.map_err(Error::api("list storage classes"))?;
@@ -116,104 +100,80 @@ impl Look<'_> {
         }))
     }
 
-    /// A password of root's, which stays as long as the volumes do that it is in: it is nobody's child.
-    async fn make_password(&self) -> Result<(), Error> {
-        let root = &self.wanted.root;
-        let secret = Secret {
-            metadata: kube::api::ObjectMeta {
-                name: Some(root.secret.clone()),
-                labels: Some([(MANAGED_BY.to_owned(), MANAGER.to_owned())].into()),
-                ..Default::default()
-            },
-            data: Some([(root.key.clone(), ByteString(generated::password().into_bytes()))].into()),
-            ..Secret::default()
-        };
-        match self.api::<Secret>().create(&PostParams::default(), &secret).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(answer)) if answer.code == 409 => Ok(()),
-            Err(error) => Err(Error::api(format!("create secret/{}", root.secret))(error)),
-        }
-    }
-
     /// Makes everything, and says how it stands. True: all servers run as asked.
-    async fn bring_up(&self, mariadb: &MariaDB) -> Result<bool, Error> {
-        let wanted = self.wanted;
-        let set = objects::find::<StatefulSet>(self.client, &wanted.namespace, &wanted.name).await?;
+    async fn bring_up(&self, password: &str) -> Result<bool, Error> {
+        let Self { client, mariadb, wanted } = *self;
+        let set = objects::find::<StatefulSet>(client, &wanted.namespace, &wanted.name).await?;
         let pods = self.pods().await?;
         let before = mariadb.status.as_ref().and_then(|status| status.current_primary_pod_index);
         let primary = standing::primary(wanted, before, &pods);
         // What the volumes are cannot change any more: servers stay with what they began with.
-        let begun = set.as_ref().map_or_else(|| wanted.volume.clone(), volume_of);
+        let begun = set.as_ref().map_or_else(|| wanted.volume.clone(), volumes::of);
         let planned = Wanted { volume: begun.clone(), ..wanted.clone() };
-        let signed = self.signed().await?;
-
-        let certificate = signed.get("tls.crt").map(|certificate| hash::short(certificate.as_bytes()));
-        let mut plan = children::plan(&planned, &Given { primary, certificate: certificate.as_deref() });
-        if let (Some(authorities), Some(step)) = (signed.get("ca.crt"), plan.steps.first_mut()) {
-            step.children.push(self.bundle(authorities));
+        if root::in_force(client, wanted).await?.is_none() {
+            root::remember(client, mariadb, wanted, password).await?;
         }
-        let applied = objects::apply(self.client, mariadb, MANAGER, &plan).await?;
-        let too_large = self.grow().await?;
+
+        let signed = self.signed().await?;
+        let mut plan = children::plan(&planned, &Given { primary, signed: signed.as_ref() });
+        if let (Some(signed), Some(step)) = (&signed, plan.steps.first_mut()) {
+            step.children.push(self.bundle(&signed.authorities));
+        }
+        let applied = objects::apply(client, mariadb, MANAGER, &plan).await?;
+        self.part(&pods, signed.as_ref()).await?;
+        let too_large = volumes::tend(client, mariadb, wanted).await?;
         self.give_roles(&pods, primary).await?;
 
         let members = if wanted.galera { ask_all(&pods).await } else { Vec::new() };
-        let set = objects::find::<StatefulSet>(self.client, &wanted.namespace, &wanted.name).await?;
-        let volumes = fixed(&begun, &wanted.volume).or(too_large);
+        let set = objects::find::<StatefulSet>(client, &wanted.namespace, &wanted.name).await?;
+        let volumes = volumes::fixed(&begun, &wanted.volume).or(too_large);
         let in_the_way = foreign(&applied, &wanted.namespace).or(volumes);
-        let seen = Seen { wanted, stateful_set: set.as_ref(), pods: &pods, members: &members, in_the_way };
+        let mut seen = Seen { wanted, stateful_set: set.as_ref(), pods: &pods, members: &members, in_the_way };
+        if standing::is_complete(&seen) && seen.in_the_way.is_none() {
+            seen.in_the_way = sql::follow(client, mariadb, wanted, password).await?;
+        }
         let status = standing::status(mariadb.status.as_ref(), &seen, primary, Timestamp::now());
-        objects::report(self.client, mariadb, MANAGER, mariadb.status.as_ref(), &status).await?;
-        let trusted = wanted.tls.is_none() || signed.contains_key("ca.crt");
-        Ok(standing::is_complete(&seen) && seen.in_the_way.is_none() && trusted)
+        objects::report(client, mariadb, MANAGER, mariadb.status.as_ref(), &status).await?;
+        Ok(standing::is_complete(&seen) && seen.in_the_way.is_none())
     }
 
     async fn pods(&self) -> Result<Vec<Pod>, Error> {
-        let labels: Vec<String> =
-            children::selector(self.wanted).iter().map(|(label, value)| format!("{label}={value}")).collect();
-        let listed = self.api::<Pod>().list(&ListParams::default().labels(&labels.join(","))).await;
+        let ours = ListParams::default().labels(&children::selector_text(self.wanted));
+        let listed = self.api::<Pod>().list(&ours).await;
         Ok(listed.map_err(Error::api("list pods"))?.items)
     }
 
     /// The servers' certificate and who signed it, once it is there.
-    async fn signed(&self) -> Result<BTreeMap<String, String>, Error> {
+    async fn signed(&self) -> Result<Option<Signed>, Error> {
         if self.wanted.tls.is_none() {
-            return Ok(BTreeMap::new());
+            return Ok(None);
         }
         let name = tls::server_secret(&self.wanted.name);
-        Ok(objects::secret(self.client, &self.wanted.namespace, &name).await?.unwrap_or_default())
+        let found = objects::secret(self.client, &self.wanted.namespace, &name).await?;
+        Ok(found.and_then(Signed::of))
+    }
+
+    /// Ends members that cannot talk to those to come, all at once: one by one, each would find nobody to join.
+    async fn part(&self, pods: &[Pod], signed: Option<&Signed>) -> Result<(), Error> {
+        let waits_for_certificate = self.wanted.tls.is_some() && signed.is_none();
+        if !self.wanted.galera || waits_for_certificate {
+            return Ok(());
+        }
+        for pod in pods.iter().filter(|pod| tls::is_stranger(pod, signed)) {
+            let name = pod.name_any();
+            match self.api::<Pod>().delete(&name, &DeleteParams::default()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(answer)) if answer.code == 404 => {}
+                Err(error) => return Err(Error::api(format!("delete pod/{name}"))(error)),
+            }
+        }
+        Ok(())
     }
 
     fn bundle(&self, authorities: &str) -> Child {
         let metadata = json!({"name": tls::bundle_secret(&self.wanted.name), "namespace": self.wanted.namespace,
             "labels": children::selector(self.wanted)});
         objects::secret_child(&metadata, "Opaque", [("ca.crt", authorities.to_owned())])
-    }
-
-    /// Asks for larger volumes, and says of one that is larger already that it stays so. A StatefulSet keeps the size that
-    /// it began with; its claims can grow.
-    async fn grow(&self) -> Result<Option<String>, Error> {
-        let Volume::Claim { size, .. } = &self.wanted.volume else { return Ok(None) };
-        let api = self.api::<PersistentVolumeClaim>();
-        for index in 0..self.wanted.replicas {
-            let name = self.wanted.claim(index);
-            let found = api.get_opt(&name).await.map_err(Error::api(format!("read claim {name}")))?;
-            // One that is not bound yet cannot change; it is looked at again.
-            let bound =
-                found.filter(|claim| claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound"));
-            let has = bound.and_then(|claim| claim.spec?.resources?.requests?.remove("storage"));
-            match has.map(|has| (bytes(&has.0), has.0)) {
-                Some((has, _)) if has < bytes(size) => {
-                    let patch = Patch::Merge(json!({"spec": {"resources": {"requests": {"storage": size}}}}));
-                    let patched = api.patch(&name, &PatchParams::default(), &patch).await;
-                    patched.map_err(Error::api(format!("grow claim {name}")))?;
-                }
-                Some((has, text)) if has > bytes(size) => {
-                    return Ok(Some(format!("spec.storage.size: a volume of {text} cannot shrink to {size}")));
-                }
-                _ => {}
-            }
-        }
-        Ok(None)
     }
 
     /// Labels pods by what they are to the cluster, for the Service of those that are not the primary.
@@ -246,28 +206,6 @@ async fn ask_all(pods: &[Pod]) -> Vec<Member> {
     asked.into_iter().flatten().collect()
 }
 
-/// The volumes that the servers of a StatefulSet have.
-fn volume_of(set: &StatefulSet) -> Volume {
-    let claim = || {
-        let claim = set.spec.as_ref()?.volume_claim_templates.as_ref()?.first()?.spec.clone()?;
-        let size = claim.resources?.requests?.remove("storage")?;
-        Some(Volume::Claim { size: size.0, class: claim.storage_class_name })
-    };
-    claim().unwrap_or(Volume::Ephemeral)
-}
-
-/// What was asked for of volumes that cannot be any more.
-fn fixed(begun: &Volume, asked: &Volume) -> Option<String> {
-    match (begun, asked) {
-        (Volume::Claim { class, .. }, Volume::Claim { class: Some(asked), .. }) if class.as_ref() != Some(asked) => {
-            let class = class.as_deref().unwrap_or("the cluster's own");
-            Some(format!("spec.storage.storageClassName: cannot change from {class} to {asked}"))
-        }
-        (Volume::Claim { .. }, Volume::Claim { .. }) | (Volume::Ephemeral, Volume::Ephemeral) => None,
-        _ => Some("spec.storage.ephemeral: cannot change; the data stays where it is".into()),
-    }
-}
-
 /// What somebody else has under a name of ours.
 fn foreign(applied: &Applied, namespace: &str) -> Option<String> {
     let waits = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
@@ -278,22 +216,4 @@ fn foreign(applied: &Applied, namespace: &str) -> Option<String> {
 fn is_refusal(error: &Error) -> bool {
     let Error::Kit(c5c3_kit::Error::ApplyFailed { source, .. }) = error else { return false };
     matches!(&**source, kube::Error::Api(answer) if matches!(answer.code, 400 | 403 | 422))
-}
-
-/// The bytes of a quantity; 0 of what is none.
-fn bytes(quantity: &str) -> u128 {
-    const UNITS: &[(&str, u128)] = &[
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("Pi", 1 << 50),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-        ("", 1),
-    ];
-    let unit = UNITS.iter().find_map(|(unit, factor)| Some((quantity.strip_suffix(unit)?, factor)));
-    unit.and_then(|(number, factor)| Some(number.parse::<u128>().ok()?.saturating_mul(*factor))).unwrap_or(0)
 }

@@ -8,7 +8,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::members::{self, Member};
+use super::tls;
 use super::wanted::Wanted;
+
+/// The condition that is about metrics.
+const METRICS: &str = "MetricsReady";
+
+/// Why there are none.
+const NO_EXPORTER: &str = "spec.metrics: the embedded cluster has no exporter for MariaDB; leave it out, or set \
+                           spec.metrics.enabled to false";
 
 /// What there is of a MariaDB.
 pub(super) struct Seen<'s> {
@@ -47,11 +55,17 @@ pub(super) fn status(before: Option<&MariaDBStatus>, seen: &Seen<'_>, primary: i
     } else if wanted.galera {
         said.push(Said::no("GaleraReady", "GaleraNotReady", "Galera not ready"));
     }
+    if wanted.metrics {
+        // Servers are none the worse for it, so that this is no part of Ready.
+        said.push(Said::no(METRICS, "NotProvided", NO_EXPORTER));
+    }
+    let mut status = with_conditions(before, &said, now);
+    status.conditions.retain(|condition| wanted.metrics || condition.r#type != METRICS);
     MariaDBStatus {
         current_primary: Some(wanted.pod(primary)),
         current_primary_pod_index: Some(primary),
         replicas: Some(ready),
-        ..with_conditions(before, &said, now)
+        ..status
     }
 }
 
@@ -84,6 +98,10 @@ fn is_running(seen: &Seen<'_>) -> Said {
     }
     if let Some(conflict) = members::conflict(seen.members) {
         return Said::no("Ready", "GaleraNotReady", conflict);
+    }
+    if seen.wanted.tls.is_some() && seen.stateful_set.is_none() {
+        let name = tls::server_secret(&seen.wanted.name);
+        return Said::no("Ready", "TLSNotReady", format!("certificate/{name} is not issued yet"));
     }
     let (ready, replicas) = (ready_replicas(seen), seen.wanted.replicas);
     let whys: Vec<String> = seen.wanted.pods().filter_map(|name| why_not(seen, &name)).collect();
@@ -122,15 +140,15 @@ fn why_not(seen: &Seen<'_>, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use c5c3_api::blocks::ConditionStatus;
     use serde_json::json;
 
     use super::*;
+    use crate::testing::mariadb;
 
     fn wanted(replicas: i32) -> Wanted {
-        let object = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB",
-            "metadata": {"name": "ledger", "namespace": "vault"},
-            "spec": {"replicas": replicas, "galera": {"enabled": true}, "storage": {"size": "1Gi"}}});
-        Wanted::of(&serde_json::from_value(object).unwrap()).unwrap()
+        let spec = json!({"replicas": replicas, "galera": {"enabled": true}, "storage": {"size": "1Gi"}});
+        Wanted::of(&mariadb(spec)).unwrap()
     }
 
     fn pod(index: i32, ready: &str) -> Pod {
@@ -179,5 +197,18 @@ mod tests {
         let status_then = status(Some(&status_now), &seen(&wanted, &three, &pods, &[]), 0, now);
         assert_eq!(status_then.conditions[0].reason.as_deref(), Some("StatefulSetReady"));
         assert_eq!((status_then.replicas, status_then.current_primary.as_deref()), (Some(3), Some("ledger-0")));
+    }
+
+    #[test]
+    fn metrics_are_refused_as_long_as_they_are_asked_for_and_servers_are_ready_all_the_same() {
+        let (wanted, three, now) = (wanted(3), set(3), Timestamp::UNIX_EPOCH);
+        let monitored = Wanted { metrics: true, ..wanted.clone() };
+        let refused = status(None, &seen(&monitored, &three, &[], &[]), 0, now);
+        let ready = |status: &MariaDBStatus, condition: &str| {
+            find(&status.conditions, condition).map(|condition| condition.status == ConditionStatus::True)
+        };
+        assert_eq!(ready(&refused, "Ready"), Some(true));
+        assert_eq!(ready(&refused, METRICS), Some(false));
+        assert_eq!(ready(&status(Some(&refused), &seen(&wanted, &three, &[], &[]), 0, now), METRICS), None);
     }
 }

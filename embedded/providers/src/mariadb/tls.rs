@@ -1,8 +1,47 @@
-//! The names of certificates, and of what they are for. cert-manager signs; the bundle of authorities is ours to make.
+//! Certificates: their names, what they are for, and who can talk to whom with them. cert-manager signs; the bundle of
+//! authorities is ours to make.
+
+use std::collections::BTreeMap;
 
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
+use c5c3_kit::hash;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 
 use super::wanted::Wanted;
+
+/// The annotation of a pod that stands for the certificate that it started with.
+pub(super) const CERTIFICATE: &str = "c5c3.io/certificate";
+
+/// The annotation of a pod that stands for those whom it trusts. Members without it talk in the clear.
+pub(super) const TRUST: &str = "c5c3.io/trust";
+
+/// What servers prove themselves with.
+#[derive(Clone, Debug)]
+pub(super) struct Signed {
+    /// Stands for the certificate.
+    pub(super) certificate: String,
+    /// The authorities that stand for it, PEM.
+    pub(super) authorities: String,
+}
+
+impl Signed {
+    /// From the Secret that it is in; none if that is not complete.
+    pub(super) fn of(mut secret: BTreeMap<String, String>) -> Option<Self> {
+        let certificate = hash::short(secret.get("tls.crt")?.as_bytes());
+        Some(Self { certificate, authorities: secret.remove("ca.crt")? })
+    }
+
+    /// Stands for those who are trusted.
+    pub(super) fn trust(&self) -> String {
+        hash::short(self.authorities.as_bytes())
+    }
+}
+
+/// Whether a member trusts others than the members to come, and will understand none of them.
+pub(super) fn is_stranger(pod: &Pod, signed: Option<&Signed>) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && pod.annotations().get(TRUST) != signed.map(Signed::trust).as_ref()
+}
 
 /// The Secret with the servers' certificate.
 pub(super) fn server_secret(name: &str) -> String {
@@ -33,4 +72,24 @@ pub(super) fn names(wanted: &Wanted) -> Vec<String> {
         .collect();
     names.push("localhost".into());
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_that_trust_others_or_talk_in_the_clear_are_strangers() {
+        let signed = |authorities: &str| Signed { certificate: "c".into(), authorities: authorities.into() };
+        let pod = |trust: Option<String>| -> Pod {
+            let annotations = trust.map(|trust| json!({TRUST: trust}));
+            serde_json::from_value(json!({"metadata": {"name": "ledger-0", "annotations": annotations}})).unwrap()
+        };
+        let (clear, ours) = (pod(None), pod(Some(signed("root").trust())));
+        assert!(!is_stranger(&clear, None) && is_stranger(&clear, Some(&signed("root"))));
+        assert!(is_stranger(&ours, None) && !is_stranger(&ours, Some(&signed("root"))));
+        assert!(is_stranger(&ours, Some(&signed("another"))));
+    }
 }

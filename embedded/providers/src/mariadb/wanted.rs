@@ -35,6 +35,8 @@ pub(super) struct Wanted {
     pub(super) priority_class: Option<String>,
     pub(super) budget: Option<DisruptionBudget>,
     pub(super) primary_service: Option<ServiceType>,
+    /// Whether an exporter is asked for, which there is none of.
+    pub(super) metrics: bool,
 }
 
 /// Where root's password is.
@@ -60,6 +62,8 @@ pub(super) struct Tls {
     pub(super) required: bool,
     pub(super) server: IssuerRef,
     pub(super) client: IssuerRef,
+    /// Whether what a member copies from another is encrypted, as everything else between them is.
+    pub(super) transfers: bool,
 }
 
 impl Wanted {
@@ -99,7 +103,7 @@ impl Wanted {
             port: spec.port.unwrap_or(3306),
             my_cnf: spec.my_cnf.unwrap_or_default(),
             root: RootPassword {
-                secret: root.as_ref().map_or_else(|| format!("{name}-root"), |root| root.name.clone()),
+                secret: root_secret(mariadb),
                 key: root.as_ref().map_or_else(|| "password".into(), |root| root.key.clone()),
                 generate: root.is_none_or(|root| root.generate.unwrap_or(false)),
             },
@@ -113,6 +117,7 @@ impl Wanted {
             priority_class: spec.priority_class_name,
             budget: spec.pod_disruption_budget.or_else(|| (replicas > 1).then(one_at_a_time)),
             primary_service: spec.primary_service.and_then(|service| service.r#type),
+            metrics: spec.metrics.is_some_and(|metrics| metrics.enabled),
             namespace: mariadb.namespace().unwrap_or_default(),
             name,
         })
@@ -144,6 +149,12 @@ impl Wanted {
     }
 }
 
+/// The Secret with root's password.
+pub(super) fn root_secret(mariadb: &MariaDB) -> String {
+    let named = mariadb.spec.root_password_secret_key_ref.as_ref();
+    named.map_or_else(|| format!("{}-root", mariadb.name_any()), |root| root.name.clone())
+}
+
 fn one_at_a_time() -> DisruptionBudget {
     DisruptionBudget { max_unavailable: Some(IntOrString::Int(1)), min_available: None }
 }
@@ -156,7 +167,6 @@ fn tls(asked: Option<&MariaDBTls>) -> Result<Option<Tls>, String> {
         ("serverCASecretRef", asked.server_ca_secret_ref.is_some()),
         ("clientCertSecretRef", asked.client_cert_secret_ref.is_some()),
         ("clientCASecretRef", asked.client_ca_secret_ref.is_some()),
-        ("galeraSSTEnabled", asked.galera_sst_enabled == Some(true)),
     ];
     if let Some((field, _)) = unknown.iter().find(|(_, is_set)| *is_set) {
         return Err(format!("spec.tls.{field}: is not provided on the embedded cluster; name issuers instead"));
@@ -169,7 +179,8 @@ fn tls(asked: Option<&MariaDBTls>) -> Result<Option<Tls>, String> {
         );
     };
     let client = asked.client_cert_issuer_ref.clone().unwrap_or_else(|| server.clone());
-    Ok(Some(Tls { required: asked.required.unwrap_or(false), server, client }))
+    let transfers = asked.galera_sst_enabled.unwrap_or(true);
+    Ok(Some(Tls { required: asked.required.unwrap_or(false), server, client, transfers }))
 }
 
 #[cfg(test)]
@@ -177,16 +188,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::testing::mariadb;
 
-    fn wanted(spec: &Value) -> Result<Wanted, String> {
-        let object = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB",
-            "metadata": {"name": "ledger", "namespace": "vault"}, "spec": spec});
-        Wanted::of(&serde_json::from_value(object).unwrap())
+    fn wanted(spec: Value) -> Result<Wanted, String> {
+        Wanted::of(&mariadb(spec))
     }
 
     #[test]
     fn what_is_left_open_is_filled_in_as_mariadb_operator_does() {
-        let wanted = wanted(&json!({"storage": {"size": "1Gi"}})).unwrap();
+        let wanted = wanted(json!({"storage": {"size": "1Gi"}})).unwrap();
         assert_eq!((wanted.replicas, wanted.port, wanted.image.as_str()), (1, 3306, IMAGE));
         assert_eq!((wanted.root.secret.as_str(), wanted.root.generate), ("ledger-root", true));
         assert!(wanted.tls.is_none() && !wanted.galera);
@@ -194,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_refused_by_its_field() {
-        let refused = |spec: Value| wanted(&spec).map(drop).unwrap_err();
+        let refused = |spec: Value| wanted(spec).map(drop).unwrap_err();
         assert!(refused(json!({"replicas": 3, "storage": {"size": "1Gi"}})).starts_with("spec.replicas:"));
         assert!(refused(json!({"maxScaleRef": {"name": "usher"}})).starts_with("spec.maxScaleRef:"));
         assert!(refused(json!({})).starts_with("spec.storage.size:"));

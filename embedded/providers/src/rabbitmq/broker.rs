@@ -71,8 +71,8 @@ fn admits(cluster: &RabbitmqCluster, namespace: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::cluster;
     use super::*;
+    use crate::testing::cluster;
     use serde_json::json;
 
     #[test]

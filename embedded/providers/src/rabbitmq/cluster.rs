@@ -15,6 +15,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, ListParams};
 use kube::runtime::controller::Action;
 use kube::{Client, ResourceExt};
+use serde_json::Value;
 
 use super::MANAGER;
 use super::names::Names;
@@ -112,6 +113,11 @@ fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<Said> {
             "spec.tls.disableNonTLSListeners: the embedded cluster keeps its plain listeners".into(),
         );
     }
+    if let Some(field) = patched(cluster) {
+        let why =
+            "the embedded cluster makes its objects as they are; set the field of the spec that has the same effect";
+        return no("NotProvided", format!("spec.override{field}: {why}"));
+    }
     let members = Names::of(cluster).members;
     let had = seen.brokers.as_ref().and_then(|brokers| brokers.spec.as_ref()?.replicas).unwrap_or(0);
     if members > 0 && members < had {
@@ -119,6 +125,15 @@ fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<Said> {
         return no("UnsupportedOperation", format!("spec.replicas: a cluster of {had} cannot shrink to {members}"));
     }
     None
+}
+
+/// Which object the cluster wants to be another one; none of them is if the patches are empty.
+fn patched(cluster: &RabbitmqCluster) -> Option<String> {
+    match cluster.spec.overrides.as_ref()? {
+        Value::Null => None,
+        Value::Object(patches) => patches.keys().next().map(|object| format!(".{object}")),
+        _ => Some(String::new()),
+    }
 }
 
 fn is_paused(cluster: &RabbitmqCluster) -> bool {
@@ -209,8 +224,8 @@ fn quorum(ready: i32, members: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::cluster;
     use super::*;
+    use crate::testing::cluster;
     use c5c3_api::ext::Readiness;
     use serde_json::json;
 
@@ -261,5 +276,9 @@ mod tests {
     fn what_the_embedded_cluster_does_not_provide_is_refused_by_name() {
         let said = refused(&cluster(json!({"tls": {"disableNonTLSListeners": true}})), &Seen::default()).unwrap();
         assert!(said.message.starts_with("spec.tls.disableNonTLSListeners"));
+        let patched = |patches: Value| refused(&cluster(json!({"override": patches})), &Seen::default());
+        let said = patched(json!({"statefulSet": {"spec": {"replicas": 5}}})).unwrap();
+        assert!(said.message.starts_with("spec.override.statefulSet:"));
+        assert_eq!(patched(json!({})), None);
     }
 }

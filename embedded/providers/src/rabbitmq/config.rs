@@ -128,8 +128,8 @@ fn members(names: &Names) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::cluster;
     use super::*;
+    use crate::testing::cluster;
     use serde_json::json;
 
     fn files(spec: serde_json::Value) -> Files {

@@ -7,8 +7,8 @@
 //! | Vhost, User, Permission | the calls of `calls.rs` to the management interface of the broker that they name |
 //!
 //! Beside what the genuine operators do, quorum queues are the default, and members find each other by a list of their
-//! lasting names rather than by asking the API. Not provided: `tls.disableNonTLSListeners`, `override`, Vault, and
-//! waiting for queues to be in sync before a member stops.
+//! lasting names rather than by asking the API. Not provided: `tls.disableNonTLSListeners` and `override`, which are
+//! refused by name, Vault, and waiting for queues to be in sync before a member stops.
 
 mod broker;
 mod calls;
@@ -17,8 +17,6 @@ mod config;
 mod definitions;
 mod names;
 mod plan;
-#[cfg(test)]
-mod testing;
 mod topology;
 
 use c5c3_api::ext::rabbitmq::{IMPORT_LABEL, Permission, RabbitmqCluster, RabbitmqClusterRef, User, Vhost};

@@ -264,8 +264,13 @@ pub(super) fn first_user_secret(cluster: &RabbitmqCluster) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{cluster, secrets};
     use super::*;
+    use crate::testing::cluster;
+
+    fn secrets() -> Secrets {
+        let first_user = Some(("default_user_hare".to_owned(), "carrot-password".to_owned()));
+        Secrets { cookie: "carrot-cookie".to_owned(), first_user }
+    }
 
     #[test]
     fn a_single_broker() {

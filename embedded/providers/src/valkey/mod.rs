@@ -7,8 +7,6 @@
 mod definitions;
 mod names;
 mod plan;
-#[cfg(test)]
-mod testing;
 
 use c5c3_api::blocks::ConditionStatus;
 use c5c3_api::ext::valkey::{Valkey, ValkeyStatus};
@@ -79,6 +77,9 @@ fn refused(valkey: &Valkey) -> Option<Said> {
     if valkey.spec.tls.as_ref().is_some_and(|tls| tls.enabled) {
         return no("spec.tls.enabled: the embedded cluster serves Valkey without TLS");
     }
+    if valkey.spec.binding.as_ref().is_some_and(|binding| binding.template.is_some()) {
+        return no("spec.binding.template: the embedded cluster writes bindings with their usual keys; leave it out");
+    }
     if valkey.spec.sentinel.is_some_and(|sentinel| sentinel.enabled) && valkey.spec.replicas == Some(2) {
         return no("spec.replicas: two sentinels cannot agree when one of them is gone; write 1 or 3");
     }
@@ -101,8 +102,8 @@ fn status(valkey: &Valkey, ready: &Said, now: Timestamp) -> ValkeyStatus {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::valkey;
     use super::*;
+    use crate::testing::valkey;
     use c5c3_api::ext::Readiness;
     use serde_json::json;
 
@@ -125,6 +126,7 @@ mod tests {
         let why = |spec| refused(&valkey(spec)).map(|said| said.message).unwrap_or_default();
         assert!(why(json!({"tls": {"enabled": true}})).starts_with("spec.tls.enabled"));
         assert!(why(json!({"replicas": 2, "sentinel": {"enabled": true}})).starts_with("spec.replicas"));
-        assert_eq!(why(json!({"replicas": 2})), "");
+        assert!(why(json!({"binding": {"template": "{{ .host }}"}})).starts_with("spec.binding.template"));
+        assert_eq!(why(json!({"replicas": 2, "binding": {"secretName": "key"}})), "");
     }
 }

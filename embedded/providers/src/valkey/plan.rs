@@ -262,8 +262,8 @@ fn container(valkey: &Valkey, names: &Names, name: &str, script: &str, port: u16
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::valkey;
     use super::*;
+    use crate::testing::valkey;
 
     const PASSWORD: &str = "pantry-password";
 

@@ -79,6 +79,9 @@ pub struct RabbitmqClusterSpec {
     /// Whether feature flags are enabled after an upgrade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_enable_all_feature_flags: Option<bool>,
+    /// Patches of the objects that the operator makes. We write none.
+    #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<serde_json::Value>,
 }
 
 /// The volumes of a RabbitMQ cluster.

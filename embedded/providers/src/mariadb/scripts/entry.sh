@@ -7,7 +7,8 @@
 # PHASE is waiting (no server runs here), bootstrapping, joining, primary, or lost (it runs, and has lost the others).
 # That port answers and takes nothing, so nobody can tell a member what to do. A member that starts reads what the others
 # say and decides: all members decide by the same rule, on the same lines. A cluster is only made anew when every one of
-# its members is there and waits; a member that is lost for good is replaced by an empty one, which counts too.
+# its members is there and waits; a member that is lost for good is replaced by an empty one, which counts too. A server
+# that is up and can never be part of the cluster again is ended, so that its member waits with the others.
 set -eu
 
 DATA=/var/lib/mysql
@@ -31,7 +32,8 @@ decide() {
   awk -v members="$1" -v nowhere="$NOWHERE" '
     NF < 6 { next }
     $1 + 0 < members { answered++ }
-    $2 == "primary" || $2 == "lost" { up = 1 }
+    $2 == "primary" { up = 1 }
+    $2 == "lost" { lost = lost " " $1 }
     $2 != "waiting" { busy = busy " " $1 }
     $3 != nowhere {
       known++
@@ -44,6 +46,7 @@ decide() {
     $3 == nowhere && $6 == 1 { with_data = with_data " " $1; only = $1; filled++ }
     END {
       if (up) print "join"
+      else if (lost != "") print "wait for member" lost ", which looks for the others"
       else if (busy != "") print "wait for member" busy ", which starts"
       else if (answered < members) print "wait until all " members " members answer; " answered + 0 " do"
       else if (differs != "") print "person members are of different clusters: " first differs
@@ -141,15 +144,66 @@ find_way() {
   done
 }
 
+# Whether a server that is not in the primary component never will be, from the lines of all members that answer, the
+# number of members there should be, and its phase. One that joins needs somebody to join; one that has lost the others
+# finds them again by itself, unless all of them were started anew.
+is_stuck() {
+  awk -v members="$1" -v phase="$2" '
+    NF < 6 { next }
+    $1 + 0 < members { answered++ }
+    $2 == "primary" || $2 == "bootstrapping" { up = 1 }
+    END { exit up || (phase == "lost" && answered < members) }'
+}
+
+# Ends a server that is stuck: it would wait for the others for ever, and they for it. What joins has nothing to lose.
+watch_member() {
+  misses=0
+  while kill -0 "$1" 2> /dev/null; do
+    read -r _ phase _ < "$STATE"
+    case $phase in
+      joining) signal=KILL ;;
+      lost) signal=TERM ;;
+      *) misses=0; sleep 3; continue ;;
+    esac
+    if ask_all | is_stuck "$MEMBERS" "$phase"; then misses=$((misses + 1)); else misses=0; fi
+    if [ "$misses" -ge 5 ]; then touch "$RUN/stuck"; kill -"$signal" "$1"; return; fi
+    sleep 1
+  done
+}
+
+# Runs a server until it ends, and passes on what it ends with; returns if it was stuck.
+run_galera() {
+  rm -f "$RUN/stuck"
+  mariadbd "$@" &
+  server=$!
+  trap 'kill -TERM "$server" 2> /dev/null || :' TERM INT
+  watch_member "$server" &
+  # A signal ends the wait, not the server.
+  while kill -0 "$server" 2> /dev/null; do
+    code=0
+    wait "$server" || code=$?
+  done
+  [ -e "$RUN/stuck" ] || exit "$code"
+  say "was not in the cluster any more, nor anybody else"
+}
+
 start_galera() {
   ORDINAL=${POD_NAME##*-}
   find_position
   publish waiting
   socat -U "TCP4-LISTEN:$STATE_PORT,fork,reuseaddr" "OPEN:$STATE,rdonly" &
-  find_way
-  peers=$(addresses | sort -u | paste -sd, -)
   # Read by the bash scripts of state transfer.
   export BASH_ENV="$CONF/transfer.sh"
+  while :; do
+    find_way
+    start_member
+    find_position
+    publish waiting
+  done
+}
+
+start_member() {
+  peers=$(addresses | sort -u | paste -sd, -)
   set -- --defaults-file="$CONF/server.cnf" --wsrep-node-name="$POD_NAME" --wsrep-node-address="$POD_IP" \
     --wsrep-cluster-address="gcomm://$peers" --wsrep-notify-cmd="sh $CONF/notify.sh"
   if [ "$HOW" = bootstrap ]; then
@@ -164,7 +218,7 @@ start_galera() {
   fi
   if [ "$UUID" != "$NOWHERE" ]; then set -- "$@" --wsrep-start-position="$UUID:$SEQNO"; fi
   say "starts: $HOW"
-  exec mariadbd "$@"
+  run_galera "$@"
 }
 
 start_single() {
@@ -178,5 +232,9 @@ main() {
   if [ "$GALERA" = 1 ]; then start_galera; else start_single; fi
 }
 
-# The rule alone, for tests.
-if [ "${1:-}" = decide ]; then decide "$2"; else main; fi
+# The rules alone, for tests.
+case ${1:-} in
+  decide) decide "$2" ;;
+  is_stuck) if is_stuck "$2" "$3"; then echo stuck; fi ;;
+  *) main ;;
+esac

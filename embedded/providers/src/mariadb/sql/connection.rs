@@ -10,8 +10,8 @@ use mysql_async::{Conn, OptsBuilder, SslOpts};
 
 use super::statements::Statement;
 use crate::failure::Error;
-use crate::mariadb::tls;
 use crate::mariadb::wanted::Wanted;
+use crate::mariadb::{root, tls};
 use crate::objects;
 
 /// How long a server may take to let us in, and to do one thing.
@@ -24,12 +24,23 @@ const NOTHING_THERE: &[u16] = &[
     1269, // ER_REVOKE_GRANTS
 ];
 
+/// The code of the error that says that a password is wrong: `ER_ACCESS_DENIED_ERROR`.
+const DENIED: u16 = 1045;
+
 /// Why a server did not do what it was told. Never holds what that was.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SqlError {
     /// It cannot be reached, or does not let us in.
     #[error("cannot connect to {server}: {why}")]
     Unreachable {
+        /// Which.
+        server: String,
+        /// Why.
+        why: String,
+    },
+    /// It does not take the password.
+    #[error("{server} does not let root in: {why}")]
+    Denied {
         /// Which.
         server: String,
         /// Why.
@@ -67,13 +78,23 @@ impl Access {
     /// The way to the server that takes the writes; none while there is no address or password.
     pub(super) async fn to(mariadb: &MariaDB, client: &Client) -> Result<Option<Self>, Error> {
         let Ok(wanted) = Wanted::of(mariadb) else { return Ok(None) };
+        match root::in_force(client, &wanted).await? {
+            Some(password) => Self::with(&password, mariadb, &wanted, client).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The same with this password; none while there is no address.
+    pub(super) async fn with(
+        password: &str,
+        mariadb: &MariaDB,
+        wanted: &Wanted,
+        client: &Client,
+    ) -> Result<Option<Self>, Error> {
         let name = mariadb.write_service().unwrap_or_else(|| mariadb.name_any());
         let service = objects::find::<Service>(client, &wanted.namespace, &name).await?;
-        let address = service.and_then(|service| service.spec?.cluster_ip);
-        let secret = objects::secret(client, &wanted.namespace, &wanted.root.secret).await?;
-        let password = secret.and_then(|mut values| values.remove(&wanted.root.key));
-        let (Some(address), Some(password)) = (address, password) else { return Ok(None) };
-        let authorities = match wanted.tls {
+        let Some(address) = service.and_then(|service| service.spec?.cluster_ip) else { return Ok(None) };
+        let authorities = match &wanted.tls {
             Some(_) => objects::secret(client, &wanted.namespace, &tls::bundle_secret(&wanted.name)).await?,
             None => None,
         };
@@ -107,9 +128,14 @@ impl Access {
 
     async fn connect(&self) -> Result<Conn, SqlError> {
         let connected = tokio::time::timeout(PATIENCE, Conn::new(self.options.clone())).await;
-        let unreachable =
-            |error: mysql_async::Error| SqlError::Unreachable { server: self.server.clone(), why: error.to_string() };
-        connected.map_err(|_| SqlError::Silent(self.server.clone()))?.map_err(unreachable)
+        let failed = |error: mysql_async::Error| {
+            let (server, why) = (self.server.clone(), error.to_string());
+            match error {
+                mysql_async::Error::Server(said) if said.code == DENIED => SqlError::Denied { server, why },
+                _ => SqlError::Unreachable { server, why },
+            }
+        };
+        connected.map_err(|_| SqlError::Silent(self.server.clone()))?.map_err(failed)
     }
 
     /// A server that does not understand a statement quotes it, which may hold a password: that part is left out.

@@ -2,6 +2,7 @@
 //! they go.
 
 mod connection;
+mod password;
 mod statements;
 
 use std::collections::HashMap;
@@ -16,7 +17,6 @@ use c5c3_kit::hash;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::controller::{Action, Controller};
-use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
 use secrecy::SecretString;
@@ -31,6 +31,7 @@ use connection::Access;
 use statements::Statement;
 
 pub(crate) use connection::SqlError;
+pub(super) use password::follow;
 
 /// How soon to try again what was refused, or could not be reached.
 const AGAIN: Duration = Duration::from_secs(3);
@@ -137,7 +138,7 @@ fn controller<K: InServer>(client: &Client) -> Controller<K> {
     let all = Api::<MariaDB>::all(client.clone());
     controller
         .watches(all, watcher::Config::default(), move |mariadb| {
-            concerned(&servers, |object: &K| {
+            queue::concerned(&servers, |object: &K| {
                 let named = object.server();
                 let namespace = named.namespace.clone().or_else(|| object.namespace());
                 named.name == mariadb.name_any() && namespace == mariadb.namespace()
@@ -145,15 +146,11 @@ fn controller<K: InServer>(client: &Client) -> Controller<K> {
         })
         .watches_stream(queue::labelled::<Secret>(client, WATCH_LABEL), move |secret| {
             let name = secret.metadata.name.clone();
-            concerned(&secrets, |object: &K| {
+            queue::concerned(&secrets, |object: &K| {
                 object.namespace() == secret.metadata.namespace
                     && object.password().is_some_and(|(named, _)| Some(named) == name.as_deref())
             })
         })
-}
-
-fn concerned<K: Kind>(known: &Store<K>, concerned: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>> {
-    known.state().iter().filter(|object| concerned(object)).map(|object| ObjectRef::from_obj(&**object)).collect()
 }
 
 /// What was carried out last for each object, and when: the same is not told a server over and over.

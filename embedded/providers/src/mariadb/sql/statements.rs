@@ -82,6 +82,13 @@ pub(super) fn user(user: &User, password: Option<&SecretString>) -> Vec<Statemen
     ]
 }
 
+/// Gives root another password.
+pub(super) fn root(password: &str) -> Vec<Statement> {
+    let give =
+        |host: &str| format!("ALTER USER IF EXISTS {} IDENTIFIED BY {}", account("root", Some(host)), value(password));
+    ["localhost", "%"].map(|host| Statement::new(give(host))).into()
+}
+
 /// Drops a user.
 pub(super) fn drop_user(user: &User) -> Vec<Statement> {
     vec![Statement::new(format!("DROP USER IF EXISTS {}", user_account(user)))]
