@@ -97,11 +97,11 @@ impl Stage {
     }
 
     pub fn operate(&self) -> Running {
-        self.operate_as(self.client.clone(), None)
+        Self::operate_as(self.client.clone(), None)
     }
 
     /// An operator with that client, which looks after one namespace if one is named.
-    pub fn operate_as(&self, client: Client, namespace: Option<String>) -> Running {
+    pub fn operate_as(client: Client, namespace: Option<String>) -> Running {
         let metrics = Metrics::default();
         let own = metrics.clone();
         let (debounce, first_retry) = (Duration::ZERO, Duration::from_millis(5));

@@ -17,7 +17,7 @@ async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() 
     let access = operator(false).access().clone();
     let limited =
         stage.cluster.limited("few-rights", "cloud", access.in_namespaces(), access.in_cluster()).await.unwrap();
-    let _running = stage.operate_as(limited.client.clone(), Some("cloud".into()));
+    let _running = Stage::operate_as(limited.client.clone(), Some("cloud".into()));
     stage.create(&keystone(&json!({}))).await;
     until(&stage, ready_is("True", "Ready")).await;
 
