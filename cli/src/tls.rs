@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use c5c3_kit::logging::{self, Format};
 use rustls::ServerConfig;
@@ -25,7 +26,13 @@ const LOOK: Duration = Duration::from_secs(10);
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long connections that are open may take to end.
+/// When it is to end, connections are taken for this long, and then until none has come for a while, or for too long: it
+/// takes everybody some time to hear that this pod is to go.
+const LEAST: Duration = Duration::from_secs(5);
+const QUIET: Duration = Duration::from_secs(3);
+const MOST: Duration = Duration::from_secs(35);
+
+/// How long connections that are open may take to end after that.
 const DRAIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &TlsArgs) -> Done {
@@ -39,14 +46,28 @@ pub(crate) fn run(args: &TlsArgs) -> Done {
     })
 }
 
+/// Ends when it has been told to, and then nobody has connected for a while.
+async fn drained(stop: impl Future<Output = ()>, taken: &AtomicUsize) {
+    stop.await;
+    let (begun, mut last, mut known) = (Instant::now(), Instant::now(), taken.load(Ordering::Relaxed));
+    while begun.elapsed() < MOST && (begun.elapsed() < LEAST || last.elapsed() < QUIET) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = taken.load(Ordering::Relaxed);
+        if now != known {
+            (last, known) = (Instant::now(), now);
+        }
+    }
+}
+
 async fn serve(listener: TcpListener, to: SocketAddr, certificates: &Path, stop: impl Future<Output = ()>) -> Done {
     let first = load(certificates)?;
     let (changed, config) = watch::channel(first);
-    let connections = TaskTracker::new();
+    let (connections, taken) = (TaskTracker::new(), AtomicUsize::new(0));
     let accepting = async {
         loop {
             match listener.accept().await {
                 Ok((client, _)) => {
+                    taken.fetch_add(1, Ordering::Relaxed);
                     connections.spawn(pass(client, to, config.borrow().clone()));
                 }
                 // Too many open files, for instance: some will be closed.
@@ -60,7 +81,7 @@ async fn serve(listener: TcpListener, to: SocketAddr, certificates: &Path, stop:
     tokio::select! {
         () = accepting => {}
         () = follow(certificates, &changed) => {}
-        () = stop => {}
+        () = drained(stop, &taken) => {}
     }
     connections.close();
     let _ = tokio::time::timeout(DRAIN, connections.wait()).await;

@@ -26,7 +26,7 @@ pub(crate) enum ImageCommand {
     Build(BuildArgs),
     /// List all images, and how large those are that were built: their own layers, and with those that they share
     List(WhereArgs),
-    /// Show how an image is run, its names, layers, patches, and what refers to it
+    /// Show how an image is run, its names, layers, packages and patches
     #[command(after_help = "Example:\n  c5c3 image inspect nova --release 2026.1")]
     Inspect(OneArgs),
     /// Choose versions of packages anew, write the locks, and say what has changed

@@ -53,11 +53,6 @@ pub(crate) fn run(args: &OneArgs) -> Done {
             let _ = writeln!(text, "drift    {drift}");
         }
     }
-    let referrers = builder.cache.layout().and_then(|layout| Ok(layout.referrers(image.manifest.digest())?));
-    for referrer in referrers.map_err(|error| error.to_string())? {
-        let kind = referrer.artifact_type().as_ref().map(ToString::to_string).unwrap_or_default();
-        let _ = writeln!(text, "referrer {} {kind}", referrer.digest());
-    }
     let _ = writeln!(
         text,
         "packages {} of Debian",

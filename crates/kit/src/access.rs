@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
@@ -42,6 +43,10 @@ impl Access {
         for child in controller.children() {
             access.allow(&child, "", READ);
             access.allow(&child, "", MAKE);
+        }
+        if controller.children().contains(&KindRef::of::<Job>()) {
+            // Before another run of the same thing is started, it is looked whether the one before it works.
+            access.allow(&KindRef::of::<Pod>(), "", &["list"]);
         }
         for kind in controller.reads() {
             access.allow(&kind, "", READ);

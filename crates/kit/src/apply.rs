@@ -130,13 +130,16 @@ impl Executor<'_> {
 
     async fn child(&self, child: &Child, node: Option<&Node>, applied: &mut Applied) -> Result<Option<Wait>, Error> {
         let reference = child.reference();
-        if let Some(wait) = self.foreign(&reference).await? {
+        if let Some(wait) = self.foreign(&reference, child.kept.is_some()).await? {
             // It is not ours, so no watch of ours tells when it goes.
             applied.look_again_after(FOREIGN_INTERVAL);
             return Ok(Some(wait));
         }
+        if let Some(wait) = self.predecessor(child, &reference).await? {
+            return Ok(Some(wait));
+        }
         let mut object = child.object.clone();
-        self.owner.mark(&mut object, child.kept);
+        self.owner.mark(&mut object, child.is_kept());
         if let Some(node) = node {
             object.metadata.labels.get_or_insert_default().insert(STEP.into(), node.name.into());
         }
@@ -154,7 +157,7 @@ impl Executor<'_> {
 
     /// The wait for someone to make way, if an object of that name is there and is not ours: we never adopt one. Or the wait
     /// for the kind to be installed.
-    async fn foreign(&self, reference: &Ref) -> Result<Option<Wait>, Error> {
+    async fn foreign(&self, reference: &Ref, inherited: bool) -> Result<Option<Wait>, Error> {
         if self.existing.iter().any(|(ours, _)| ours == reference) {
             return Ok(None);
         }
@@ -170,7 +173,8 @@ impl Executor<'_> {
                 return Err(Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) });
             }
         };
-        Ok(found.filter(|found| !self.owner.owns(&found.metadata)).map(|found| {
+        let is_ours = |meta: &ObjectMeta| self.owner.owns(meta) || inherited && self.owner.has_made(meta);
+        Ok(found.filter(|found| !is_ours(&found.metadata)).map(|found| {
             Wait::on(reference)
                 .condition("is not in the way")
                 .now(format!("it exists and belongs to {}", holder(&found.metadata)))

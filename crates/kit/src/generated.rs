@@ -81,7 +81,7 @@ impl Executor<'_> {
     async fn adopt(&self, child: &Child, reference: &Ref) -> Result<(), Error> {
         let mut object = child.object.clone();
         object.data = json!({});
-        self.owner.mark(&mut object, child.kept);
+        self.owner.mark(&mut object, child.is_kept());
         let params = PatchParams::apply(self.owner.manager).force();
         let patch: Patch<&_> = Patch::Apply(&object);
         match reference.api(self.client.clone()).patch(&reference.name, &params, &patch).await {

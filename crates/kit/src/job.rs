@@ -1,7 +1,8 @@
 //! Jobs that run once per content: a new image or command is a new Job, and the same one does not run again while it is
 //! in the plan. One that left the plan is deleted, and runs anew if it comes back.
 //!
-//! A Job that failed is made again after a while. There is no time to live on it: when it is deleted it would run again.
+//! Two runs of the same thing never overlap. A Job that failed is made again after a while. There is no time to live on it:
+//! when it is deleted it would run again.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub fn run_once(namespace: &str, base: &str, template: PodTemplateSpec, backoff_
         spec: Some(JobSpec { template, backoff_limit: Some(backoff_limit), ..JobSpec::default() }),
         ..Job::default()
     };
-    Child::new(&job).retry_after(RETRY_AFTER)
+    Child::new(&job).retry_after(RETRY_AFTER).serial()
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub mod reconcile;
 mod relist;
 pub mod report;
 pub mod run;
+mod serial;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod wait;

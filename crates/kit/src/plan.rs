@@ -75,7 +75,7 @@ impl Plan {
                 let _ = writeln!(text, "-- {}", wait.message(None));
             }
             for child in &step.children {
-                if child.kept {
+                if child.is_kept() {
                     let _ = writeln!(text, "-- stays when its owner goes:");
                 }
                 if child.unwaited {
@@ -174,8 +174,11 @@ pub struct Child {
     pub retry_after: Option<Duration>,
     /// Keys of a Secret that get random values when it is made, with the length of each; see [`crate::generated`].
     pub generated: BTreeMap<String, usize>,
-    /// Whether the object stays when its owner goes.
-    pub kept: bool,
+    /// Whether the object stays when its owner goes. Where that is chosen, one that an owner of the same name has left is
+    /// taken over; see [`Child::kept`].
+    pub kept: Option<bool>,
+    /// Whether it starts only when others of the same base have ended; see [`crate::job`].
+    pub serial: bool,
     /// Whether its step is done although the object is not ready: nothing depends on it.
     pub unwaited: bool,
     /// What there is to say when it is waited for.
@@ -202,15 +205,27 @@ impl Child {
             keep_previous: 0,
             retry_after: None,
             generated: BTreeMap::new(),
-            kept: false,
+            kept: None,
+            serial: false,
             unwaited: false,
             because: None,
         }
     }
 
-    /// Leaves the object there when its owner goes.
+    /// Leaves the object there when its owner goes, or not. Either way it is taken over from an owner of the same name
+    /// before, who may have been told otherwise.
     pub fn kept(self, kept: bool) -> Self {
-        Self { kept, ..self }
+        Self { kept: Some(kept), ..self }
+    }
+
+    /// Whether the object stays when its owner goes.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept == Some(true)
+    }
+
+    /// Starts only when others of the same base have ended.
+    pub fn serial(self) -> Self {
+        Self { serial: true, ..self }
     }
 
     /// Lets nobody wait for the object to be ready.

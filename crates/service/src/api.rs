@@ -74,7 +74,7 @@ impl Api<'_> {
         })
     }
 
-    /// Everything beside the Deployment and the NetworkPolicy.
+    /// Everything beside the Deployment, the Services and the NetworkPolicy.
     pub fn around(&self) -> Vec<Child> {
         let mut children = vec![self.budget()];
         children.extend(self.autoscaling.map(|autoscaling| self.autoscaler(autoscaling)));

@@ -1,10 +1,15 @@
-//! Secrets that are written to a store outside the cluster, if there is one.
+//! Secrets that are written to a store outside the cluster, if there is one, and read from it when they are gone.
+
+use std::collections::BTreeMap;
 
 use c5c3_api::blocks::{SecretStoreKind, SecretStoreRef};
 use c5c3_api::ext::external_secrets::{
-    ClusterSecretStore, PushData, PushSecret, PushSecretSpec, RemoteKey, SecretStore, Selector, StoreRef,
+    ClusterSecretStore, CreationPolicy, DataFrom, DeletionPolicy, ExternalSecret, ExternalSecretSpec, Extract,
+    PushData, PushDeletionPolicy, PushSecret, PushSecretSpec, RemoteKey, SecretStore, Selector, StoreRef, Target,
 };
-use c5c3_kit::{Child, Inputs, KindRef, Ref};
+use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, object, readiness};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 
 use crate::instance::Instance;
@@ -20,7 +25,23 @@ pub struct Store {
     asked: bool,
 }
 
+/// What a store has of a Secret that is gone.
+#[derive(Debug)]
+pub enum Backup {
+    /// Nothing: there is no store, or it says that it has none.
+    Nothing,
+    /// This.
+    Found(BTreeMap<String, ByteString>),
+    /// It is being asked, by this object.
+    Asking(Box<Child>, Box<Wait>),
+}
+
 impl Store {
+    /// The kinds of its objects.
+    pub fn children() -> [KindRef; 2] {
+        [KindRef::of::<PushSecret>(), KindRef::of::<ExternalSecret>()]
+    }
+
     /// The store of a spec, or the one of the convention.
     pub fn new(instance: &Instance, spec: Option<&SecretStoreRef>) -> Self {
         let name = spec.map_or_else(|| STORE.to_owned(), |spec| spec.name.to_string());
@@ -45,22 +66,89 @@ impl Store {
         self.reference.clone()
     }
 
-    /// Writes a Secret to the store; none if there is no store and nobody asked for one.
-    pub fn push<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Option<Child> {
-        if !self.asked && inputs.get(&self.reference).is_none() {
+    /// Whether there is one, or somebody asked for one, who will make it.
+    fn is_used<K: Resource>(&self, inputs: &Inputs<K>) -> bool {
+        self.asked || inputs.get(&self.reference).is_some()
+    }
+
+    /// Writes a Secret to the store; none if there is no store and nobody asked for one. What was written stays there, if
+    /// it is to be `kept`, when the instance goes.
+    pub fn push<K: Resource>(
+        &self,
+        inputs: &Inputs<K>,
+        instance: &Instance,
+        secret: &str,
+        kept: bool,
+    ) -> Option<Child> {
+        if !self.is_used(inputs) {
             return None;
         }
-        let Instance { service, name, namespace } = instance;
-        let what = secret.strip_prefix(name.as_str()).unwrap_or(secret).trim_start_matches('-');
-        let key = RemoteKey::new("", &format!("openstack/{service}/{namespace}/{name}/{what}"));
         let spec = PushSecretSpec {
             secret_store_refs: vec![self.target.clone()],
             selector: Selector::secret(secret),
-            data: vec![PushData::whole(key)],
+            data: vec![PushData::whole(remote(instance, secret))],
+            deletion_policy: (!kept).then_some(PushDeletionPolicy::Delete),
             ..PushSecretSpec::default()
         };
         let mut push = PushSecret::new(&format!("{secret}-backup"), spec);
         push.metadata = instance.meta(format!("{secret}-backup"), "backup");
         Some(Child::new(&push))
     }
+
+    /// What has to be read to find out what the store has of a Secret that is gone: what asks it, and what that writes.
+    pub fn answers<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Vec<Ref> {
+        let asks = Ref::namespaced::<ExternalSecret>(&instance.namespace, restore(secret));
+        let writes = Ref::namespaced::<Secret>(&instance.namespace, restore(secret));
+        if self.is_used(inputs) { vec![asks, writes] } else { Vec::new() }
+    }
+
+    /// What the store has of a Secret that is gone. It is believed to have none only when it says so: what is made anew in
+    /// the place of the Secret is written over what it has.
+    pub fn backup<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Backup {
+        let answers = self.answers(inputs, instance, secret);
+        let [asks, writes] = answers.as_slice() else { return Backup::Nothing };
+        let asked = inputs.get(asks);
+        let ready = asked.filter(|asked| readiness::wait(asks, asked).is_none());
+        let reason = ready.and_then(|asked| object::condition(asked, "Ready")).map(|ready| &ready["reason"]);
+        // With this deletion policy, that is how it says that the store has nothing.
+        if reason.is_some_and(|reason| reason == "SecretDeleted") {
+            return Backup::Nothing;
+        }
+        let written = inputs.typed::<Secret>(writes).ok().and_then(|secret| secret.data);
+        if let Some(written) = written.filter(|data| ready.is_some() && !data.is_empty()) {
+            return Backup::Found(written);
+        }
+        let wait = asked.and_then(|asked| readiness::wait(asks, asked)).unwrap_or_else(|| Wait::on(asks));
+        let wait = wait.because(format!("the store may have a backup of {secret}")).called("LookingForBackup");
+        Backup::Asking(Box::new(self.ask(instance, secret)), Box::new(wait))
+    }
+
+    fn ask(&self, instance: &Instance, secret: &str) -> Child {
+        let extract = Extract { key: remote(instance, secret), ..Extract::default() };
+        let spec = ExternalSecretSpec {
+            secret_store_ref: Some(self.target.clone()),
+            target: Some(Target {
+                creation_policy: Some(CreationPolicy::Owner),
+                deletion_policy: Some(DeletionPolicy::Delete),
+                ..Target::default()
+            }),
+            data_from: vec![DataFrom { extract: Some(extract), ..DataFrom::default() }],
+            ..ExternalSecretSpec::default()
+        };
+        let mut ask = ExternalSecret::new(&restore(secret), spec);
+        ask.metadata = instance.meta(restore(secret), "backup");
+        Child::new(&ask)
+    }
+}
+
+/// What asks a store for a Secret, and what that writes, are called like this.
+fn restore(secret: &str) -> String {
+    format!("{secret}-restore")
+}
+
+/// Where a Secret is in a store.
+fn remote(instance: &Instance, secret: &str) -> RemoteKey {
+    let Instance { service, name, namespace } = instance;
+    let what = secret.strip_prefix(name.as_str()).unwrap_or(secret).trim_start_matches('-');
+    RemoteKey::new("", &format!("openstack/{service}/{namespace}/{name}/{what}"))
 }

@@ -35,6 +35,9 @@ for hook in SETTINGS["hooks"]:
     load(hook["call"])(*hook["args"])
 
 service = load(SETTINGS["application"])
+# Before there are threads: what a service makes at its first request may not bear that two make it at once.
+for name in SETTINGS["warm"]:
+    load(name)()
 
 
 def application(environ, start_response):

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{Container, ContainerPort, Secret};
 
 use crate::instance::Instance;
 use crate::pod::container as confined;
-use crate::wsgi::drain;
 
 /// Where the certificate is mounted.
 pub const FOLDER: &str = "/etc/api-tls";
@@ -22,7 +21,6 @@ pub fn container(port: i32, own_port: i32) -> Container {
     let args = ["c5c3", "tls", "--listen", &listen, "--to", &to, "--certificates", FOLDER];
     Container {
         ports: Some(vec![ContainerPort { name: Some("api".into()), container_port: port, ..ContainerPort::default() }]),
-        lifecycle: Some(drain()),
         ..confined("tls", IMAGE, &args, &[])
     }
 }

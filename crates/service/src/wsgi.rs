@@ -17,11 +17,12 @@ use crate::pod::{container, resources};
 /// How far above the API's port the one is that says whether the database can be reached.
 const HEALTH: i32 = 20_000;
 
-/// How long a pod that is to end goes on serving, so that everybody has heard that it will be gone.
-const DRAIN_SECONDS: i32 = 5;
+/// How long a pod that is to end may take for it: at first it goes on serving until nobody connects any more (`drain.py`
+/// says for how long at most), then requests that are under way are finished.
+pub const GRACE_SECONDS: i64 = 60;
 
-/// How long requests that are under way may take to end, beside that.
-pub const GRACE_SECONDS: i64 = 30;
+/// How long those requests may take.
+const MERCY_SECONDS: i64 = 20;
 
 /// The longest that a request may take; a worker that is stuck is replaced after it.
 const HARAKIRI_SECONDS: i32 = 60;
@@ -45,6 +46,8 @@ pub struct Wsgi<'a> {
     pub threads: i32,
     /// What is called before it is loaded: `{"call": "module:function", "args": [...]}`.
     pub hooks: Vec<Value>,
+    /// What is called after it is loaded and before it serves, as `module:function`.
+    pub warm: &'a [&'a str],
     /// Whether somebody else in the pod speaks TLS for it.
     pub tls: bool,
 }
@@ -56,9 +59,9 @@ impl Wsgi<'_> {
     }
 
     /// The files that its container needs beside the service's own; `database` is what `pymysql.connect` takes.
-    pub fn files(&self, database: &Value) -> [(&'static str, SecretString); 5] {
+    pub fn files(&self, database: &Value) -> [(&'static str, SecretString); 6] {
         let scheme = self.tls.then_some("https");
-        let entry = json!({"application": self.application, "hooks": self.hooks, "scheme": scheme});
+        let entry = json!({"application": self.application, "hooks": self.hooks, "warm": self.warm, "scheme": scheme});
         let health = json!({"database": database, "port": self.port + HEALTH});
         [
             ("uwsgi.ini", self.uwsgi().into()),
@@ -66,6 +69,7 @@ impl Wsgi<'_> {
             ("entry.json", entry.to_string().into()),
             ("health.py", include_str!("health.py").into()),
             ("health.json", health.to_string().into()),
+            ("drain.py", include_str!("drain.py").into()),
         ]
     }
 
@@ -90,7 +94,7 @@ impl Wsgi<'_> {
              die-on-term = true\n\
              hook-master-start = unix_signal:15 gracefully_kill_them_all\n\
              exit-on-reload = true\n\
-             worker-reload-mercy = {mercy}\n\
+             worker-reload-mercy = {MERCY_SECONDS}\n\
              harakiri = {HARAKIRI_SECONDS}\n\
              buffer-size = 65535\n\
              http-auto-chunked = true\n\
@@ -99,8 +103,21 @@ impl Wsgi<'_> {
              add-header = Connection: close\n\
              disable-logging = true\n",
             port = self.own_port(),
-            mercy = GRACE_SECONDS - 5,
         )
+    }
+
+    /// Waits before the end until nobody connects any more. uWSGI closes its socket at once when it is told to end, on all
+    /// who wait there for a turn.
+    fn drain(&self) -> Lifecycle {
+        let python = format!("/opt/{}/bin/python", self.service);
+        let script = format!("{}/drain.py", self.folder);
+        let mut command = vec![python, "-IS".into(), script, self.port.to_string()];
+        command.extend((self.own_port() != self.port).then(|| self.own_port().to_string()));
+        let exec = ExecAction { command: Some(command) };
+        Lifecycle {
+            pre_stop: Some(LifecycleHandler { exec: Some(exec), ..LifecycleHandler::default() }),
+            ..Lifecycle::default()
+        }
     }
 
     /// The container.
@@ -142,17 +159,8 @@ impl Wsgi<'_> {
                 failure_threshold: Some(6),
                 ..Probe::default()
             }),
-            lifecycle: Some(drain()),
+            lifecycle: Some(self.drain()),
             ..container("api", image, &[&program, "--ini", &settings], env)
         }
-    }
-}
-
-/// Waits before the end, so that a Service sends nobody any more.
-pub(crate) fn drain() -> Lifecycle {
-    let sleep = ExecAction { command: Some(vec!["sleep".into(), DRAIN_SECONDS.to_string()]) };
-    Lifecycle {
-        pre_stop: Some(LifecycleHandler { exec: Some(sleep), ..LifecycleHandler::default() }),
-        ..Lifecycle::default()
     }
 }

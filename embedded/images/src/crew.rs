@@ -44,7 +44,6 @@ pub(crate) fn work_off(
     thread::scope(|scope| {
         for _ in 0..hands {
             scope.spawn(|| {
-                let _bell = Bell { state: &state, changed: &changed };
                 while let Some(job) = next(plan, &state, &changed) {
                     let ended = work(&job);
                     let mut state = locked(&state);
@@ -58,21 +57,6 @@ pub(crate) fn work_off(
         }
     });
     state.into_inner().unwrap_or_else(PoisonError::into_inner).failed.map_or(Ok(()), Err)
-}
-
-/// Rung when a thread ends. If it panics, nothing more is begun: those who wait for what it did would wait for ever.
-struct Bell<'a> {
-    state: &'a Mutex<State>,
-    changed: &'a Condvar,
-}
-
-impl Drop for Bell<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            locked(self.state).waiting.clear();
-        }
-        self.changed.notify_all();
-    }
 }
 
 /// Everything that is open: images first, so that those who wait for one get it early; downloads last. Of the stages those
@@ -201,16 +185,6 @@ mod tests {
         let mut done = done.into_inner().unwrap();
         done.sort();
         assert_eq!(done, [Job::Image(0), Job::Image(1)]);
-    }
-
-    #[test]
-    #[should_panic(expected = "a scoped thread panicked")]
-    fn a_panic_ends_everything_instead_of_leaving_others_waiting() {
-        let plan = plan(&["valkey", "memcached"]);
-        let _ = work_off(&plan, &keys(&plan), |job| match job {
-            Job::Fetch(_) => Ok(()),
-            _ => panic!("on purpose"),
-        });
     }
 
     #[test]

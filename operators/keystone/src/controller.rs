@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use c5c3_api::ext::cert_manager::Certificate;
-use c5c3_api::ext::external_secrets::PushSecret;
 use c5c3_api::openstack::Keystone;
 use c5c3_api::{Problem, problem};
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Probe, Ref, Verdict, Wait, object};
@@ -57,7 +56,8 @@ impl Controller for Keystones {
         let mut kinds = Api::children();
         kinds.extend(Repository::children());
         kinds.extend(Database::children());
-        kinds.extend([KindRef::of::<Job>(), KindRef::of::<PushSecret>(), KindRef::of::<Certificate>()]);
+        kinds.extend(Store::children());
+        kinds.extend([KindRef::of::<Job>(), KindRef::of::<Certificate>()]);
         kinds
     }
 
@@ -80,6 +80,7 @@ impl Controller for Keystones {
         needs.extend(policy::reference(inputs.object.spec.policy_overrides.as_ref(), namespace));
         needs.extend(inputs.object.spec.depends_on.iter().flat_map(|one| dependencies::needs(one, namespace)));
         needs.extend([parts.store.needs(), parts.admin_secret().0, parts.deployment()]);
+        needs.extend([parts.fernet(), parts.credential(None)].iter().flat_map(|keys| keys.more_needs(inputs)));
         // Jobs are called after what they do, which is known when the rest has been read.
         if needs.iter().all(|need| inputs.has_read(need))
             && let Ok(resolved) = parts.resolve(inputs, rules(&parts, inputs).unwrap_or(Ok(Rules::new())))
@@ -132,6 +133,7 @@ impl Controller for Keystones {
             .step(parts.deployment_step(inputs, known))
             .step(parts.bootstrap_step(known, password.as_ref()))
             .step(health);
+        plan.steps.splice(0..0, Parts::restore_step(&keys));
         let mut again = vec![ask_again];
         if let (Some(resolved), Ok(credential)) = (known, &keys.credential)
             && let Some(step) = parts.credentials_step(inputs, resolved, &credential.state)

@@ -19,11 +19,15 @@ const MANAGE: &str = "/opt/keystone/bin/keystone-manage";
 const PYTHON: &str = "/opt/keystone/bin/python";
 const CONFIG: &str = "--config-file=/etc/keystone/keystone.conf";
 
+/// How often what runs once tries to reach the database, ten seconds apart. A pod that serves tries for ever; a Job says
+/// that it failed, and makes way for one that has been told of another server.
+const TRIES: i32 = 12;
+
 impl Parts<'_> {
     /// The file that the schema is made with: how to reach the database, and nothing that changes more often.
     pub(crate) fn schema_files(&self, ini: &Ini) -> ConfigFiles {
         ConfigFiles::new(&self.instance.namespace, self.instance.named("schema"))
-            .file("keystone.conf", ini.only(&["database"]).render())
+            .file("keystone.conf", once(ini, &["database"]))
     }
 
     /// Brings the schema to where pods of the wanted version can start.
@@ -66,7 +70,7 @@ impl Parts<'_> {
             "admin-url": endpoint,
         });
         ConfigFiles::new(&self.instance.namespace, self.instance.named("bootstrap"))
-            .file("keystone.conf", ini.only(ONCE).render())
+            .file("keystone.conf", once(ini, ONCE))
             .file("bootstrap.py", include_str!("bootstrap.py").into())
             .file("bootstrap.json", settings.to_string().into())
     }
@@ -81,7 +85,7 @@ impl Parts<'_> {
     /// The file of what encrypts stored credentials anew.
     pub(crate) fn credential_files(&self, ini: &Ini) -> ConfigFiles {
         ConfigFiles::new(&self.instance.namespace, self.instance.named("credential"))
-            .file("keystone.conf", ini.only(ONCE).render())
+            .file("keystone.conf", once(ini, ONCE))
     }
 
     /// Encrypts stored credentials with the present primary key; none if there was no other before.
@@ -118,4 +122,12 @@ impl Parts<'_> {
             inputs: BTreeMap::new(),
         }
     }
+}
+
+/// The sections that something needs which runs once.
+fn once(ini: &Ini, sections: &[&str]) -> SecretString {
+    let mut own = ini.only(sections);
+    // The value is a number, which can always be written.
+    let _ = own.set("database", "max_retries", TRIES);
+    own.render()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use c5c3_api::blocks::{CronSchedule, Tls};
+use c5c3_api::blocks::{CronSchedule, DeletionPolicy, Tls};
 use c5c3_api::openstack::{Bootstrap, Keystone, KeystoneSpec};
 use c5c3_kit::{Probe, Ref};
 use c5c3_service::backup::Store;
@@ -94,6 +94,11 @@ impl<'a> Parts<'a> {
         Duration::from_secs(option("expiration", EXPIRATION) + option("allow_expired_window", ALLOW_EXPIRED))
     }
 
+    /// Whether keys outlive the Keystone, as its database does.
+    fn keeps_keys(&self) -> bool {
+        self.spec.deletion_policy == DeletionPolicy::Retain
+    }
+
     pub(crate) fn fernet(&self) -> Repository<'_> {
         let most = usize::try_from(self.spec.fernet.max_active_keys.get()).unwrap_or(3);
         Repository {
@@ -102,6 +107,8 @@ impl<'a> Parts<'a> {
             schedule: &self.spec.fernet.rotation_schedule,
             keep: Keep { most, life: self.token_life() },
             hold: None,
+            store: &self.store,
+            kept: self.keeps_keys(),
         }
     }
 
@@ -113,6 +120,8 @@ impl<'a> Parts<'a> {
             schedule: &self.credential_schedule,
             keep: Keep { most: MOST_CREDENTIAL_KEYS, life: Duration::ZERO },
             hold,
+            store: &self.store,
+            kept: self.keeps_keys(),
         }
     }
 
@@ -171,6 +180,7 @@ impl<'a> Parts<'a> {
             processes: PROCESSES,
             threads: THREADS,
             hooks: filters::hooks(&self.spec.middleware),
+            warm: &["warm:policies"],
             tls: self.tls().is_some(),
         }
     }

@@ -1,8 +1,9 @@
 //! The Secrets that keys are in, and what makes new ones: a CronJob proposes, the operator decides.
 
 use c5c3_api::blocks::CronSchedule;
-use c5c3_kit::{Child, Inputs, KindRef, Ref};
+use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait};
 use c5c3_service::Instance;
+use c5c3_service::backup::{Backup, Store};
 use c5c3_service::pod::{Mount, Pod, container};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, JobSpec, JobTemplateSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -31,6 +32,19 @@ pub struct Repository<'a> {
     pub keep: Keep,
     /// Why no new key may come now, if none may.
     pub hold: Option<String>,
+    /// Where they are backed up to.
+    pub store: &'a Store,
+    /// Whether they stay when their Keystone goes.
+    pub kept: bool,
+}
+
+/// Why nothing can be decided.
+#[derive(Debug)]
+pub enum Undecided {
+    /// There are keys, and they cannot be read for this reason.
+    Unreadable(String),
+    /// There are none, and it is being asked by an object whether the store has some.
+    Asking(Box<Child>, Box<Wait>),
 }
 
 /// What is to be done with a repository.
@@ -74,6 +88,13 @@ impl Repository<'_> {
         [self.secret(), self.proposal()].map(|name| Ref::namespaced::<Secret>(&self.instance.namespace, name))
     }
 
+    /// What has to be read as well once those are known to be gone.
+    pub fn more_needs<K: Resource>(&self, inputs: &Inputs<K>) -> Vec<Ref> {
+        let [live, _] = self.needs();
+        let gone = inputs.has_read(&live) && inputs.get(&live).is_none();
+        if gone { self.store.answers(inputs, self.instance, &self.secret()) } else { Vec::new() }
+    }
+
     /// The keys as they are; none if there are none that can be read.
     pub fn current<K: Resource>(&self, inputs: &Inputs<K>) -> Option<State> {
         self.live(inputs).ok().flatten()
@@ -90,17 +111,31 @@ impl Repository<'_> {
         Ok(Some(State::known(keys, keys::history(&since), inputs.now)))
     }
 
-    /// The keys as they are to be. Without any the first are made. Those that cannot be read are left for somebody to mend:
-    /// new ones would end every token.
-    pub fn decide<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Decision, String> {
+    /// The keys as they are to be. Without any, those of the backup are taken, and without that the first are made. Those
+    /// that cannot be read are left for somebody to mend: new ones would end every token.
+    pub fn decide<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Decision, Undecided> {
         let [_, proposal] = self.needs();
         let now = inputs.now;
-        let random = |what: &str| Key::new(inputs.random(&format!("{} {what}", self.purpose)));
-        let first = || State::new(KeySet::new(random("staged"), random("primary")), now);
-        let state = self.live(inputs)?.unwrap_or_else(first);
+        let state = match self.live(inputs).map_err(Undecided::Unreadable)? {
+            Some(state) => state,
+            None => self.restored(inputs)?,
+        };
         let proposed = inputs.typed::<Secret>(&proposal).ok().and_then(|secret| secret.data);
         let proposed = proposed.filter(|data| !data.is_empty()).map(|data| KeySet::read(&data));
         Ok(self.judge(state, proposed, now))
+    }
+
+    fn restored<K: Resource>(&self, inputs: &Inputs<K>) -> Result<State, Undecided> {
+        let random = |what: &str| Key::new(inputs.random(&format!("{} {what}", self.purpose)));
+        match self.store.backup(inputs, self.instance, &self.secret()) {
+            Backup::Nothing => Ok(State::new(KeySet::new(random("staged"), random("primary")), inputs.now)),
+            Backup::Asking(ask, wait) => Err(Undecided::Asking(ask, wait)),
+            Backup::Found(data) => {
+                let keys =
+                    KeySet::read(&data).map_err(|wrong| Undecided::Unreadable(format!("in its backup {wrong}")))?;
+                Ok(State::known(keys, keys::History::new(), inputs.now))
+            }
+        }
     }
 
     fn judge(&self, state: State, proposed: Option<Result<KeySet, String>>, now: jiff::Timestamp) -> Decision {
@@ -159,7 +194,7 @@ impl Repository<'_> {
             }]),
         };
         vec![
-            Child::new(&live),
+            Child::new(&live).kept(self.kept),
             Child::new(&proposal),
             Child::new(&account),
             Child::new(&role),

@@ -18,7 +18,7 @@ use secrecy::SecretString;
 use crate::config::{self, CREDENTIAL_KEYS, Connections, FERNET_KEYS, FOLDER};
 use crate::keys::{PROPAGATION, State};
 use crate::parts::{PORT, Parts};
-use crate::rotation::Decision;
+use crate::rotation::{Decision, Undecided};
 use c5c3_api::openstack::Keystone;
 
 /// How soon the API is asked again that does not answer.
@@ -43,8 +43,8 @@ pub(crate) struct Missing {
 
 /// What has been decided about both sets of keys.
 pub(crate) struct Keys {
-    pub(crate) fernet: Result<Decision, String>,
-    pub(crate) credential: Result<Decision, String>,
+    pub(crate) fernet: Result<Decision, Undecided>,
+    pub(crate) credential: Result<Decision, Undecided>,
 }
 
 impl Parts<'_> {
@@ -98,6 +98,18 @@ impl Parts<'_> {
         step
     }
 
+    /// What asks the store for keys that are gone; nothing if all are there.
+    pub(crate) fn restore_step(keys: &Keys) -> Option<Step> {
+        let asking = [&keys.fernet, &keys.credential].into_iter().filter_map(|decision| match decision {
+            // What is waited for is said by the keys.
+            Err(Undecided::Asking(ask, _)) => Some((**ask).clone().unwaited()),
+            _ => None,
+        });
+        let asking: Vec<Child> = asking.collect();
+        let step = Step::new("FernetKeysReady").node("restore", []).done("the store has answered");
+        (!asking.is_empty()).then(|| step.children(asking))
+    }
+
     /// The Secrets with keys, what rotates them and what backs them up.
     pub(crate) fn keys_step(&self, inputs: &Inputs<Keystone>, keys: &Keys) -> Step {
         let scripts = ConfigFiles::new(&self.instance.namespace, self.instance.named("scripts"))
@@ -109,10 +121,11 @@ impl Parts<'_> {
                 Ok(Decision { state, note, .. }) => {
                     notes.push(format!("{}: {note}", repository.purpose));
                     step = step.children(repository.objects(state, &self.image, &scripts.name()));
-                    let backup = self.store.push(inputs, &self.instance, &repository.secret());
+                    let backup = self.store.push(inputs, &self.instance, &repository.secret(), repository.kept);
                     step = step.children(backup.map(Child::unwaited));
                 }
-                Err(wrong) => {
+                Err(Undecided::Asking(_, wait)) => step = step.wait((**wait).clone()),
+                Err(Undecided::Unreadable(wrong)) => {
                     let [live, _] = repository.needs();
                     let wait = Wait::on(&live).condition("holds a set of keys").now(wrong.clone());
                     let remedy = "restore it from a backup; to make new keys, and end every token, delete it";
@@ -156,7 +169,8 @@ impl Parts<'_> {
     fn files(&self, resolved: &Resolved) -> ConfigFiles {
         let connection = self.database.connection(&resolved.account, &resolved.address);
         let mut files = ConfigFiles::new(&self.instance.namespace, self.instance.named("config"))
-            .file("keystone.conf", resolved.ini.render());
+            .file("keystone.conf", resolved.ini.render())
+            .file("warm.py", include_str!("warm.py").into());
         for (name, content) in self.wsgi().files(&connection) {
             files = files.file(name, content);
         }

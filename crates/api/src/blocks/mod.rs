@@ -13,6 +13,7 @@ mod names;
 mod numbers;
 mod quantity;
 mod reference;
+mod retention;
 mod schedule;
 mod text;
 mod tls;
@@ -30,6 +31,7 @@ pub use names::{DataKey, DatabaseName, Host, HostPort, HttpUrl, ObjectName, Ovsd
 pub use numbers::{FernetKeys, Port, Quorum, Replicas, Size};
 pub use quantity::Quantity;
 pub use reference::{AppCredentialRef, LocalRef, NamespacedRef, SecretKeyRef, SecretRef};
+pub use retention::DeletionPolicy;
 pub use schedule::{CronSchedule, Duration};
 pub use tls::{IssuerKind, IssuerRef, Tls};
 pub use workload::{Resources, Scheduling, Workload};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GlanceService, Identity, IdentityStatus, ImageStore, Infrastructure, Services};
 use crate::alias::{Alias, alias};
+pub use crate::blocks::DeletionPolicy;
 use crate::blocks::{
     Condition, CronSchedule, Duration, HostPort, IssuerRef, ObjectName, PolicyOverrides, Region, Replicas, SecretRef,
     WaitStatus,
@@ -115,16 +116,6 @@ pub struct ControlPlaneSpec {
     /// The storage that belongs to this cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
-}
-
-/// What becomes of data when a ControlPlane is deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum DeletionPolicy {
-    /// Databases stay, with the Secrets that open them: a new ControlPlane of the same name goes on with them.
-    #[default]
-    Retain,
-    /// Databases go, and their volumes with them.
-    Delete,
 }
 
 fn release() -> String {

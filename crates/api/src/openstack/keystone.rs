@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{keeps_schema, mistakes};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Autoscaling, Cache, Condition, CronSchedule, Database, DependencyKind, DependsOn, ExtraConfig, FernetKeys,
-    GatewayRoute, HttpUrl, Image, Middleware, NetworkAccess, Plugin, PolicyOverrides, Region, Replicas, Resources,
-    Scheduling, SecretKeyRef, SecretStoreRef, Tls, WaitStatus,
+    Autoscaling, Cache, Condition, CronSchedule, Database, DeletionPolicy, DependencyKind, DependsOn, ExtraConfig,
+    FernetKeys, GatewayRoute, HttpUrl, Image, Middleware, NetworkAccess, Plugin, PolicyOverrides, Region, Replicas,
+    Resources, Scheduling, SecretKeyRef, SecretStoreRef, Tls, WaitStatus,
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
@@ -106,6 +106,10 @@ pub struct KeystoneSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
+    /// What becomes of both sets of keys when the Keystone is deleted. The database stays in any case: without the keys
+    /// nobody can read the credentials in it.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 }
 
 fn three() -> Replicas {

@@ -25,6 +25,10 @@ pub(super) fn project(spec: &mut Spec, cloud: &Cloud) {
         spec.insert("fernet".into(), keys);
     }
 
+    if !cloud.keeps_data() {
+        spec.insert("deletionPolicy".into(), "Delete".into());
+    }
+
     let (secret, key) = admin(cloud).unwrap_or_else(|| (ADMIN_SECRET.into(), "password".into()));
     let mut bootstrap = json!({
         "region": cloud.region(),

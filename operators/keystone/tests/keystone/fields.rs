@@ -83,6 +83,7 @@ const FIELDS: &[Row] = &[
     ("fernet.rotationSchedule", "{}", r#"{"fernet": {"rotationSchedule": "0 0 * * *"}}"#, Effect),
     ("fernet.maxActiveKeys", "{}", r#"{"fernet": {"maxActiveKeys": 5}}"#, Effect),
     ("credentialKeys.rotationSchedule", "{}", r#"{"credentialKeys": {"rotationSchedule": "@monthly"}}"#, Effect),
+    ("deletionPolicy", "{}", r#"{"deletionPolicy": "Delete"}"#, Effect),
     ("secretStoreRef.name", STORE, r#"{"secretStoreRef": {"name": "other"}}"#, Effect),
     ("secretStoreRef.kind", STORE, r#"{"secretStoreRef": {"kind": "SecretStore"}}"#, Effect),
     ("federation.enabled", "{}", r#"{"federation": {"enabled": true}}"#, Effect),

@@ -63,7 +63,7 @@ async fn versions(stage: &Stage) -> BTreeMap<String, String> {
     versions
 }
 
-async fn fernet_keys(stage: &Stage) -> Secret {
+pub async fn fernet_keys(stage: &Stage) -> Secret {
     let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
     secrets.get("gate-fernet-keys").await.unwrap()
 }

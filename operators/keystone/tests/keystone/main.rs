@@ -2,8 +2,10 @@
 
 mod fields;
 mod hands;
+mod keys;
 mod life;
 mod plans;
 mod rights;
+mod runs;
 mod upgrades;
 mod world;

@@ -10,7 +10,7 @@ const FULL: &str = include_str!("../../../../examples/keystone/keystone-full.yam
 const BROWNFIELD: &str = include_str!("brownfield.yaml");
 
 fn plan(text: &str) -> Plan {
-    World::default().plan(&example(text)).unwrap()
+    World::default().with_keys().plan(&example(text)).unwrap()
 }
 
 #[test]
@@ -108,12 +108,13 @@ fn keys_are_pushed_to_a_store_that_is_there() {
             .map(|child| child.object.data["spec"].clone())
             .collect::<Vec<_>>()
     };
-    assert!(pushes(&World::default(), &json!({})).is_empty());
+    let world = World::default().with_keys();
+    assert!(pushes(&world, &json!({})).is_empty());
     let store = json!({"apiVersion": "external-secrets.io/v1", "kind": "ClusterSecretStore",
                        "metadata": {"name": "openbao-cluster-store"}, "spec": {"provider": {}}});
-    let found = pushes(&World::default().with(store), &json!({}));
+    let found = pushes(&world.clone().with(store), &json!({}));
     assert_eq!(found.len(), 2);
     assert_eq!(found[0]["data"][0]["match"]["remoteRef"]["remoteKey"], "openstack/keystone/cloud/gate/fernet-keys");
-    let asked = pushes(&World::default(), &json!({"secretStoreRef": {"name": "vault", "kind": "SecretStore"}}));
+    let asked = pushes(&world, &json!({"secretStoreRef": {"name": "vault", "kind": "SecretStore"}}));
     assert_eq!(asked[0]["secretStoreRefs"][0], json!({"name": "vault", "kind": "SecretStore"}));
 }

@@ -66,6 +66,14 @@ impl World {
         self
     }
 
+    /// The keys of a Keystone that was there before.
+    pub fn with_keys(self) -> Self {
+        let key = |letter: &str| format!("{}=", letter.repeat(43));
+        let (staged, primary) = (key("A"), key("E"));
+        let keys = |name: &str| secret(name, &[("0", &staged), ("1", &primary)]);
+        self.with(keys("gate-fernet-keys")).with(keys("gate-credential-keys"))
+    }
+
     pub fn without(mut self, name: &str) -> Self {
         self.objects.retain(|object| object["metadata"]["name"] != name);
         self
