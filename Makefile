@@ -5,10 +5,11 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 export PATH := $(CACHE)/bin:$(PATH)
 
-# The Python clients of Kubernetes and of OpenBao, which tests drive the embedded servers with.
+# The Python clients of Kubernetes, of OpenBao and of OpenStack, which tests drive the embedded servers with.
 PYTHON := $(CACHE)/python/bin/python
 PYTHON_CLIENT := 33.1.0
 HVAC := 2.3.0
+OPENSTACK := 10.5.0
 # What checks bills of materials: the schemas of CycloneDX, the validator of SPDX.
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
@@ -61,9 +62,9 @@ registry:
 	@tools/registry $(CACHE)
 
 $(PYTHON): $(MAKEFILE_LIST)
-	@echo "installing the Python clients of Kubernetes and OpenBao, and what checks bills of materials"
+	@echo "installing the Python clients of Kubernetes, OpenBao and OpenStack, and what checks bills of materials"
 	@python3 -m venv $(CACHE)/python || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv $(CACHE)/python; }
-	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT) hvac==$(HVAC) '$(firstword $(PYTHON_BILLS))' $(lastword $(PYTHON_BILLS))
+	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT) hvac==$(HVAC) python-openstackclient==$(OPENSTACK) '$(firstword $(PYTHON_BILLS))' $(lastword $(PYTHON_BILLS))
 	@touch $@
 
 # Tools come from the registry when the machine does not have them, and stay in the cache.

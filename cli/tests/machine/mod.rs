@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_mins(3);
 pub struct Machine {
     folder: tempfile::TempDir,
     nodes: u8,
+    /// What it is started with: without a ControlPlane, or with the one of a file.
+    content: &'static str,
 }
 
 impl Machine {
@@ -24,7 +26,7 @@ impl Machine {
 
     /// Starts a cluster with that many nodes, and with these options.
     pub fn up_marked(nodes: u8, options: &str) -> Self {
-        let it = Self { folder: tempfile::tempdir().unwrap(), nodes };
+        let it = Self { folder: tempfile::tempdir().unwrap(), nodes, content: "--bare" };
         let image = images::busybox(Path::new("/bin/busybox")).unwrap().archive().unwrap();
         std::fs::create_dir_all(it.data().join("images")).unwrap();
         std::fs::write(it.data().join("images/busybox.tar"), image).unwrap();
@@ -51,13 +53,21 @@ impl Machine {
         }
     }
 
+    /// Starts a cluster with one node, and stays until the ControlPlane in this text is ready.
+    pub fn up_to_ready(control_plane: &str) -> Self {
+        let it = Self { folder: tempfile::tempdir().unwrap(), nodes: 1, content: "-f $PWD/plane.yaml" };
+        it.write("plane.yaml", control_plane);
+        it.again();
+        it
+    }
+
     /// Starts the cluster once more.
     pub fn again(&self) {
         self.start("");
     }
 
     fn start(&self, options: &str) {
-        self.ok(&format!("$C5C3 up --bare --detach --data $PWD/data --nodes {} {options}", self.nodes));
+        self.ok(&format!("$C5C3 up {} --detach --data $PWD/data --nodes {} {options}", self.content, self.nodes));
     }
 
     /// Kills the process that runs the cluster with SIGKILL, and waits until it is gone.
@@ -105,6 +115,7 @@ impl Machine {
             .env("KUBECONFIG", self.data().join("kubeconfig"))
             .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
             .env("C5C3_IMAGE_CACHE", image_cache())
+            .env("XDG_CACHE_HOME", cache())
             .output()
             .unwrap();
         (String::from_utf8_lossy(&output.stdout).trim_end().to_owned(), output.status.success())
@@ -147,6 +158,11 @@ impl Machine {
         let nodes = (1..=self.nodes).map(|node| end(self.data().join(format!("nodes/node-{node}/agent.log"))));
         [state, end(self.data().join("c5c3.log"))].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Where things are kept for longer than a test: images, the Python clients.
+pub fn cache() -> PathBuf {
+    c5c3_images::Cache::default_path().ancestors().nth(2).unwrap().to_owned()
 }
 
 /// Where images are kept that were built before: a test's own home has none.

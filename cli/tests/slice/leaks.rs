@@ -1,0 +1,132 @@
+//! Looks for the values of all Secrets where nobody should find one: logs, events, objects that are not Secrets, arguments
+//! and environments of processes.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::machine::Machine;
+
+/// Keys whose values are told to everybody: certificates, and where a server is and what its accounts are called.
+const PUBLIC: &[&str] =
+    &["ca.crt", "tls.crt", "namespace", "username", "user", "host", "port", "database", "provider", "type"];
+
+/// Shorter than this nothing is random enough to be a secret: they are names, numbers and switches.
+const SHORTEST: usize = 12;
+
+/// What is looked for, with the Secrets and keys that it is the value of.
+struct Needles(BTreeMap<String, String>);
+
+impl Needles {
+    fn of(secrets: &Value) -> Self {
+        let mut needles = BTreeMap::new();
+        for secret in secrets["items"].as_array().unwrap() {
+            let name = format!("{}/{}", text(&secret["metadata"]["namespace"]), text(&secret["metadata"]["name"]));
+            for (key, value) in secret["data"].as_object().into_iter().flatten() {
+                if PUBLIC.contains(&key.as_str()) {
+                    continue;
+                }
+                let encoded = text(value);
+                let bytes = STANDARD.decode(encoded).unwrap();
+                let whole = String::from_utf8_lossy(&bytes).trim().to_owned();
+                // Of a key or a file it would be enough to tell a part: of a key any line will do.
+                let lines = whole.lines().filter(|_| whole.contains("PRIVATE KEY")).map(str::to_owned);
+                let lines: Vec<String> = lines.filter(|line| !line.starts_with("-----")).collect();
+                for needle in lines.into_iter().chain([whole.clone(), encoded.to_owned()]) {
+                    if needle.len() >= SHORTEST {
+                        needles.insert(needle, format!("{name}: {key}"));
+                    }
+                }
+            }
+        }
+        Self(needles)
+    }
+
+    /// Whose values are in a text. Never the values.
+    fn within(&self, hay: &str) -> Vec<&String> {
+        self.0.iter().filter(|(needle, _)| hay.contains(needle.as_str())).map(|(_, name)| name).collect()
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Asserts that no value of a Secret is anywhere else.
+pub fn search(machine: &Machine) {
+    let secrets: Value = serde_json::from_str(&machine.ok("kubectl get secrets -A -o json")).unwrap();
+    let needles = Needles::of(&secrets);
+    let known = |part: &str| needles.0.values().any(|name| name.contains(part));
+    for part in ["keystone-fernet-keys", "keystone-admin-credentials: password", "keystone-config-", "mariadb-root"] {
+        assert!(known(part), "{part} is not looked for: {:?}", needles.0.values());
+    }
+    let mut found = Vec::new();
+    for (place, hay) in places(machine) {
+        found.extend(needles.within(&hay).into_iter().map(|name| format!("{name} is told in {place}")));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Everywhere that is looked, each with something that must be there, so that a place that is empty is noticed.
+fn places(machine: &Machine) -> Vec<(String, String)> {
+    let mut places = objects(machine);
+    places.extend(logs(machine));
+    places.extend(processes());
+    places
+}
+
+/// Everything that can be listed but Secrets: events, pods, Jobs, ConfigMaps, objects of ours and of others.
+fn objects(machine: &Machine) -> Vec<(String, String)> {
+    let kinds = "kubectl api-resources --verbs=list -o name | grep -v -x secrets | paste -s -d,";
+    let listed: Value = serde_json::from_str(&machine.ok(&format!("kubectl get $({kinds}) -A -o json"))).unwrap();
+    let name = |object: &Value| format!("{} {}", text(&object["kind"]), text(&object["metadata"]["name"]));
+    let objects = listed["items"].as_array().unwrap().iter().map(|object| (name(object), object.to_string()));
+    let objects: Vec<(String, String)> = objects.collect();
+    for kind in ["Event ", "Pod ", "Job ", "ConfigMap ", "ControlPlane ", "Keystone ", "MariaDB "] {
+        assert!(objects.iter().any(|(name, _)| name.starts_with(kind)), "no {kind}was looked at");
+    }
+    objects
+}
+
+fn logs(machine: &Machine) -> Vec<(String, String)> {
+    let pods = machine.ok("kubectl -n cloud get pods -o name");
+    let mut logs: Vec<(String, String)> = Vec::new();
+    for pod in pods.lines() {
+        let now = machine.ok(&format!("kubectl -n cloud logs {pod} --all-containers"));
+        let before =
+            machine.ok(&format!("kubectl -n cloud logs {pod} --all-containers --previous 2>/dev/null || true"));
+        logs.push((format!("the log of {pod}"), now + &before));
+    }
+    let keystone = logs.iter().filter(|(name, _)| name.contains("keystone-api"));
+    assert!(keystone.map(|(_, log)| log.len()).sum::<usize>() > 0, "Keystone says nothing");
+    for file in ["c5c3.log", "nodes/node-1/agent.log"] {
+        let path = machine.data().join(file);
+        logs.push((file.to_owned(), fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))));
+    }
+    logs
+}
+
+/// The arguments and the environment of every process on the machine, those of containers among them.
+fn processes() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let process = entry.file_name().to_string_lossy().into_owned();
+        if process.parse::<u32>().is_err() {
+            continue;
+        }
+        // One that has ended meanwhile has nothing to tell.
+        let read = |what: &str| fs::read(entry.path().join(what)).unwrap_or_default();
+        let [arguments, environment] =
+            ["cmdline", "environ"].map(|what| String::from_utf8_lossy(&read(what)).into_owned());
+        let name = arguments.split('\0').next().unwrap_or_default().to_owned();
+        all.push((format!("the arguments of {name} ({process})"), arguments));
+        all.push((format!("the environment of {name} ({process})"), environment));
+    }
+    for sign in ["/opt/keystone/bin/uwsgi", "OS_KEYSTONE_CONFIG_DIR=", "mariadbd", "node-agent"] {
+        assert!(all.iter().any(|(_, hay)| hay.contains(sign)), "no process has {sign}");
+    }
+    all
+}
