@@ -124,8 +124,9 @@ pub(super) fn keep_what_is_not_written(call: &Call<'_>, old: &Value, new: &mut V
             }
         }
         "approval" => {
-            let conditions = new["status"]["conditions"].clone();
+            let (conditions, sent) = (new["status"]["conditions"].clone(), new["metadata"].clone());
             *new = old.clone();
+            new["metadata"] = sent;
             if conditions.is_array() {
                 new["status"]["conditions"] = conditions;
             }

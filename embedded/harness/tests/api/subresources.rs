@@ -216,9 +216,10 @@ async fn a_request_for_a_certificate_says_who_made_it_and_is_approved_apart() ->
     let made = api.create(&PostParams::default(), &request).await?;
     assert_ne!(made.spec.username.as_deref(), Some("somebody else"));
     assert!(made.spec.groups.is_some_and(|groups| groups.contains(&"system:authenticated".to_owned())));
-    let approval = json!({"spec": {"signerName": "example.com/t"}, "status": {
+    let approval = json!({"metadata": {"annotations": {"by": "hand"}}, "spec": {"signerName": "example.com/t"}, "status": {
         "certificate": "LS0t", "conditions": [{"type": "Approved", "status": "True", "reason": "Known"}]}});
     let approved = api.patch_subresource("approval", "r", &PatchParams::default(), &Patch::Merge(&approval)).await?;
+    assert_eq!(approved.annotations().get("by").map(String::as_str), Some("hand"));
     let status = approved.status.unwrap_or_default();
     assert_eq!((approved.spec.signer_name.as_str(), status.certificate.is_none()), ("example.com/s", true));
     assert_eq!(status.conditions.map(|conditions| conditions[0].type_.clone()).as_deref(), Some("Approved"));
