@@ -131,7 +131,6 @@ fn until_told(machine: &Machine, namespace: &str, told: &[&str]) {
         let text = machine.ok(&format!("$C5C3 why --namespace {namespace} || true"));
         if told.iter().all(|part| text.contains(part)) {
             assert!(text.lines().count() <= SCREEN, "more than a screen:\n{text}");
-            println!("{namespace}, after {} s:\n{text}\n", begun.elapsed().as_secs());
             return;
         }
         assert!(begun.elapsed() < PATIENCE, "{namespace}: not told: {told:?}\n{text}");
