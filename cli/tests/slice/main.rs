@@ -29,8 +29,7 @@ fn a_token_outlives_rotations_changes_and_deaths_and_no_secret_is_told() {
     rotate(&cloud, &token, 2);
     rotate(&cloud, &token, 3);
     let (requests, failures) = load.end();
-    assert!(failures.is_empty(), "{} of {requests} failed:\n{}", failures.len(), failures.join("\n"));
-    println!("{requests} requests, none of which failed");
+    assert!(requests > 100 && failures.is_empty(), "{} of {requests} failed:\n{}", failures.len(), failures.join("\n"));
 
     for part in ["keystone", "memcached", "mariadb"] {
         kill_one(&cloud, part, &token);
