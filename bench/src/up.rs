@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         up = Some(up.into_iter().chain([times]).min_by_key(|times| times.first).unwrap_or(times));
     }
     let (Some(by_hand), Some(up)) = (by_hand, up) else { return Err("--runs must be at least 1".into()) };
-    print!("{}", table(&by_hand, up));
+    println!("{}", table(&by_hand, up));
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn table(by_hand: &[Step], up: Times) -> String {
     rows.push(("in parts of it".into(), format!("{:.0} %", 100.0 * beyond / whole.as_secs_f64())));
     rows.push(("c5c3 up, again on its data".into(), seconds(up.again)));
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    rows.iter().map(|(name, amount)| format!("{name:<width$}  {amount:>8}\n")).collect()
+    rows.iter().map(|(name, amount)| format!("{name:<width$}  {amount:>8}")).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
