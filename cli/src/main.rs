@@ -21,11 +21,6 @@ use clap::{CommandFactory, Parser};
 
 use crate::args::{Args, Command};
 
-/// It gives memory back when a load is over: after `bench api` the API server keeps half of what it keeps with the
-/// system's own, and as much when idle.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Up(args) => up::run(&args),
