@@ -1,13 +1,8 @@
 //! Images and the versions that their tags name.
 
-use c5c3_api::blocks::Image;
+use c5c3_api::blocks::{Image, Repository, Tag};
 
-/// The release that the tables below are about.
-const RELEASE: (u32, u32) = (2025, 2);
-
-/// The major version of each service in [`RELEASE`]; each release since has added one.
-const MAJORS: &[(&str, u32)] =
-    &[("keystone", 28), ("glance", 31), ("placement", 14), ("nova", 32), ("neutron", 27), ("cinder", 27)];
+use crate::release::Release;
 
 /// Where images of ours are.
 const REGISTRY: &str = "ghcr.io/c5c3";
@@ -29,36 +24,47 @@ impl Version {
         Some(Self { major: number()?, minor: number()?, patch: number()? })
     }
 
-    /// The release of OpenStack that a service of this version is of.
+    /// The release of OpenStack that a service of this version is of. Each adds one to its major version, listed or not.
     pub fn release(self, service: &str) -> Option<String> {
-        let known = i64::from(MAJORS.iter().find(|(name, _)| *name == service)?.1);
+        let usual = Release::usual();
+        let (year, half) = usual.name.split_once('.')?;
+        let known = Self::of(usual.version(service)?)?.major;
         // Two releases a year, counted from the first of year 0.
-        let halves = i64::from(RELEASE.0 * 2 + RELEASE.1 - 1) + i64::from(self.major) - known;
+        let usual = year.parse::<i64>().ok()? * 2 + half.parse::<i64>().ok()? - 1;
+        let halves = usual + i64::from(self.major) - i64::from(known);
         Some(format!("{}.{}", halves / 2, halves % 2 + 1))
     }
 }
 
-/// The image of a spec, or the one of the release that this operator is made for.
-pub fn of(service: &str, spec: Option<&Image>) -> String {
-    spec.map_or_else(|| format!("{REGISTRY}/{service}:{}", default_tag(service)), Image::reference)
+/// The image of a service in a release; none of a service that is not known.
+pub fn in_release(release: &Release, service: &str) -> Option<Image> {
+    let tag = Tag::new(release.version(service)?).ok()?;
+    let repository = Repository::new(format!("{REGISTRY}/{service}")).ok()?;
+    Some(Image { repository, tag: Some(tag), digest: None })
 }
 
-/// The tag of a spec's image, or of the default one; none of an image that is named by digest.
+/// The image of a spec, or the one of the usual release.
+pub fn of(service: &str, spec: Option<&Image>) -> String {
+    spec.map_or_else(|| format!("{REGISTRY}/{service}:{}", usual_tag(service)), Image::reference)
+}
+
+/// The tag of a spec's image, or of the usual one; none of an image that is named by digest.
 pub fn tag(service: &str, spec: Option<&Image>) -> Option<String> {
     match spec {
         Some(image) => image.tag.as_ref().map(ToString::to_string),
-        None => Some(default_tag(service)),
+        None => Some(usual_tag(service).to_owned()),
     }
 }
 
-fn default_tag(service: &str) -> String {
-    let major = MAJORS.iter().find(|(name, _)| *name == service).map_or(0, |(_, major)| *major);
-    format!("{major}.0.0")
+/// An operator's service is in the list; another one gets a tag that nobody builds.
+fn usual_tag(service: &str) -> &'static str {
+    Release::usual().version(service).unwrap_or("0.0.0")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::release::RELEASES;
 
     #[test]
     fn a_version_names_a_release() {
@@ -68,5 +74,24 @@ mod tests {
         assert_eq!(release("nova", "33.1.2").as_deref(), Some("2026.1"));
         assert_eq!(release("nova", "stable-2025.2"), None);
         assert_eq!(release("nova", "a1b2c3d"), None);
+    }
+
+    #[test]
+    fn an_image_that_no_spec_names_is_of_the_usual_release() {
+        assert_eq!(of("nova", None), "ghcr.io/c5c3/nova:32.1.0");
+        assert_eq!(tag("neutron", None).as_deref(), Some("27.0.1"));
+    }
+
+    #[test]
+    fn every_service_of_a_release_has_an_image_whose_tag_is_its_version() {
+        for release in RELEASES {
+            for (service, version) in release.versions {
+                let image = in_release(release, service).map(|image| image.reference());
+                assert_eq!(image, Some(format!("ghcr.io/c5c3/{service}:{version}")));
+            }
+            let keystone = Version::of(release.version("keystone").unwrap()).unwrap();
+            assert_eq!(keystone.release("keystone").as_deref(), Some(release.name));
+        }
+        assert!(in_release(Release::usual(), "kestrel").is_none());
     }
 }

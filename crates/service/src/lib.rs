@@ -4,12 +4,12 @@
 //! ```text
 //!  spec ─► database, cache, dependencies ─► what is needed, what is waited for
 //!       ─► catalogue, config, policy     ─► files, or every mistake in them
-//!       ─► image, upgrade                ─► which way to a version, or why there is none
+//!       ─► release, image, upgrade       ─► which way to a version, or why there is none
 //!       ─► pod, wsgi, api, job           ─► Deployment, Service, budgets, policies, Jobs
 //! ```
 //!
-//! It knows OpenStack and knows no service by name, but for the list of options and policies of each release
-//! ([`Catalogue`]).
+//! It knows OpenStack and knows no service by name, but for the lists of each release: versions ([`release`]), options and
+//! policies ([`Catalogue`]).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -28,6 +28,7 @@ pub mod network;
 pub mod outside;
 pub mod pod;
 pub mod policy;
+pub mod release;
 pub mod tls;
 pub mod upgrade;
 pub mod wsgi;

@@ -13,7 +13,7 @@ use crate::pod::container as confined;
 pub const FOLDER: &str = "/etc/api-tls";
 
 /// The image that speaks TLS for a service: this very program.
-const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
+pub const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
 
 /// What speaks TLS at `port` and passes everything on to `own_port` of the same pod.
 pub fn container(port: i32, own_port: i32) -> Container {

@@ -8,7 +8,7 @@ mod secret_aggregate;
 
 use c5c3_kit::Operator;
 
-pub use control_plane::{ControlPlanes, GRAPH, Node, parts};
+pub use control_plane::{ControlPlanes, GRAPH, MEMCACHED_IMAGE, Node, parts};
 pub use secret_aggregate::SecretAggregates;
 
 /// The field manager, and the value of the ownership label. It must never change.

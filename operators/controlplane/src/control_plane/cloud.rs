@@ -3,10 +3,10 @@
 use c5c3_api::blocks::{IssuerRef, NamespacedRef, PolicyOverrides, Region, Replicas};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, DeletionPolicy, Infrastructure, Services};
 use c5c3_api::{Problem, problem};
+use c5c3_service::release::{self, Release};
 use kube::ResourceExt;
 
 use super::graph::{GRAPH, Node};
-use super::release::{self, Images};
 
 /// A ControlPlane whose release is known, with what is absent in it filled in.
 pub struct Cloud {
@@ -14,13 +14,13 @@ pub struct Cloud {
     pub(super) spec: ControlPlaneSpec,
     pub(super) infrastructure: Infrastructure,
     pub(super) services: Services,
-    pub(super) images: Images,
+    pub(super) release: &'static Release,
 }
 
 impl Cloud {
     pub(super) fn new(object: &ControlPlane) -> Result<Self, Vec<Problem>> {
         let spec = &object.spec;
-        let Some(images) = Images::of(&spec.openstack_release) else {
+        let Some(release) = Release::of(&spec.openstack_release) else {
             return Err(vec![problem(
                 "spec.openStackRelease",
                 format!("\"{}\" is a release that no images are known for", spec.openstack_release),
@@ -35,7 +35,7 @@ impl Cloud {
             infrastructure: spec.infrastructure.clone().unwrap_or_default(),
             services: spec.services.clone().unwrap_or_default(),
             spec: spec.clone(),
-            images,
+            release,
         })
     }
 

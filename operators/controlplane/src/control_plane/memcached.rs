@@ -12,10 +12,12 @@ use kube::core::ApiResource;
 use serde_json::{Value, json};
 
 use super::cloud::{Cloud, replicas};
-use super::release;
 
 const NAME: &str = "memcached";
 const PORT: u16 = 11211;
+
+/// The image of Memcached, which belongs to no release.
+pub const IMAGE: &str = "ghcr.io/c5c3/memcached:1.6.38";
 
 /// The user that images run as.
 const USER: i64 = 42424;
@@ -92,7 +94,7 @@ fn stateful_set(replicas: i32, megabytes: u64, resources: &Value) -> Value {
                 }],
                 "containers": [{
                     "name": NAME,
-                    "image": release::memcached(),
+                    "image": IMAGE,
                     "imagePullPolicy": "IfNotPresent",
                     "args": ["memcached", "-m", megabytes.to_string(), "-c", CONNECTIONS, "-p", PORT.to_string()],
                     "ports": [{"name": NAME, "containerPort": PORT}],

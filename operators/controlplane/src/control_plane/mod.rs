@@ -8,7 +8,6 @@ mod infrastructure;
 mod keystone;
 mod memcached;
 mod progress;
-mod release;
 mod services;
 mod settled;
 
@@ -29,6 +28,7 @@ use kube::ResourceExt;
 
 use cloud::Cloud;
 pub use graph::{GRAPH, Node};
+pub use memcached::IMAGE as MEMCACHED_IMAGE;
 
 /// The controller.
 pub struct ControlPlanes;

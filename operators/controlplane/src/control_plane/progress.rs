@@ -30,7 +30,7 @@ pub(super) fn status(plan: Plan, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -
 
 fn part(node: &Node, missing: Option<String>, cloud: &Cloud) -> Value {
     let mut part = json!({"ready": missing.is_none()});
-    if let Some(version) = cloud.images.version(node.name) {
+    if let Some(version) = cloud.release.version(node.name) {
         part["version"] = version.into();
     }
     if let Some(missing) = missing {

@@ -5,6 +5,7 @@ use c5c3_api::blocks::{DependencyKind, PolicyOverrides, Replicas};
 use c5c3_api::c5c3::{Component, ImageStore};
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
 use c5c3_kit::{Child, KindRef};
+use c5c3_service::image;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,10 @@ pub(super) type Spec = Map<String, Value>;
 pub(super) fn child(service: &str, cloud: &Cloud) -> Option<Child> {
     let KindRef { resource, .. } = kind(service)?;
     let mut spec = Spec::new();
-    spec.insert("image".into(), json!(cloud.images.image(service)));
+    // Of a service that is not known, its operator chooses one.
+    if let Some(image) = image::in_release(cloud.release, service) {
+        spec.insert("image".into(), json!(image));
+    }
     match service {
         "keystone" => keystone::project(&mut spec, cloud),
         "glance" => glance(&mut spec, cloud),

@@ -26,7 +26,7 @@ fn a_release_without_images_is_refused() {
     let message = refused(&json!({"openStackRelease": "2031.1", "services": {"keystone": {}}}));
     assert_eq!(
         message,
-        "spec.openStackRelease: \"2031.1\" is a release that no images are known for; use one of: 2025.2"
+        "spec.openStackRelease: \"2031.1\" is a release that no images are known for; use one of: 2025.2, 2026.1"
     );
 }
 
