@@ -129,17 +129,8 @@ impl Ledger {
 
     /// Kills servers as a crash would, all at once, and waits until that has been noticed.
     fn kill(&self, pods: &[u8]) {
-        let it = &self.0;
-        let restarts = |pod: u8| {
-            format!("kubectl get pod ledger-{pod} -o jsonpath='{{.status.containerStatuses[0].restartCount}}'")
-        };
-        let before: Vec<u32> = pods.iter().map(|pod| it.ok(&restarts(*pod)).parse().unwrap()).collect();
-        let kills =
-            pods.iter().map(|pod| format!("kubectl exec ledger-{pod} -- sh -c 'kill -9 $(pgrep -x mariadbd)' &\n"));
-        it.ok(&format!("{}wait", kills.collect::<String>()));
-        for (pod, before) in pods.iter().zip(before) {
-            it.eventually(&restarts(*pod), &(before + 1).to_string());
-        }
+        let pods: Vec<_> = pods.iter().map(|pod| format!("ledger-{pod}")).collect();
+        self.0.crash("default", &pods, "mariadbd");
     }
 }
 

@@ -1,17 +1,19 @@
 //! A ControlPlane that cannot work says so: `c5c3 why` names object, field and remedy on one screen, and what ran goes on
 //! running. With real containers, beside a cloud that is well.
 
+mod cloud;
 mod machine;
 
 use std::time::{Duration, Instant};
 
+use cloud::Cloud;
 use machine::Machine;
 
 /// The cloud that is well: no more of it than can be led astray.
 const CLOUD: &str = "
 apiVersion: c5c3.io/v1alpha1
 kind: ControlPlane
-metadata: {name: well, namespace: cloud}
+metadata: {name: lab, namespace: cloud}
 spec:
   infrastructure:
     mariadb: {replicas: 1, storageSize: 1Gi}
@@ -165,9 +167,7 @@ fn astray_and_back(machine: &Machine, object: &str, field: &str, change: &str, t
 
 #[test]
 fn a_mistake_is_told_with_object_field_and_remedy_and_what_ran_goes_on() {
-    let machine = Machine::up_with(1, &["mariadb", "memcached", "keystone"]);
-    machine.write("cloud.yaml", CLOUD);
-    machine.ok("kubectl create namespace cloud && kubectl apply -f cloud.yaml");
+    let Cloud { machine, .. } = Cloud::up(CLOUD);
     is_well(&machine);
     let before = running(&machine);
     for Mistake { namespace, objects, .. } in MISTAKES {
@@ -175,7 +175,7 @@ fn a_mistake_is_told_with_object_field_and_remedy_and_what_ran_goes_on() {
         machine.write("astray.yaml", &format!("{account}---{objects}"));
         machine.ok(&format!("kubectl create namespace {namespace} && kubectl -n {namespace} apply -f astray.yaml"));
     }
-    let two = "kubectl -n cloud patch controlplane well --type=merge -p '{\"spec\":{\"infrastructure\":{\"mariadb\":{\"replicas\":2}}}}'";
+    let two = "kubectl -n cloud patch controlplane lab --type=merge -p '{\"spec\":{\"infrastructure\":{\"mariadb\":{\"replicas\":2}}}}'";
     let refused = machine.ok(&format!("{two} || true"));
     assert!(refused.contains("is even") && refused.contains("use an odd number"), "{refused}");
     for Mistake { namespace, told, .. } in MISTAKES {
@@ -185,13 +185,13 @@ fn a_mistake_is_told_with_object_field_and_remedy_and_what_ran_goes_on() {
 
     astray_and_back(
         &machine,
-        "controlplane well",
+        "controlplane lab",
         "services.keystone.policyOverrides",
         "{\"rules\": {\"identity:list_users\": \"role:admin or\"}}",
         &[
             "keystone/keystone",
             "spec.policyOverrides.rules.identity:list_users",
-            "it comes from spec.services.keystone.policyOverrides.rules.identity:list_users of controlplane/well",
+            "it comes from spec.services.keystone.policyOverrides.rules.identity:list_users of controlplane/lab",
         ],
     );
     astray_and_back(

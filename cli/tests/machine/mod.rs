@@ -45,6 +45,23 @@ impl Machine {
         it
     }
 
+    /// Gives the nodes the image of this very program, which speaks TLS for services: itself without symbols, and what it
+    /// is linked to. What `image import` makes of it would stay in the cache of images, another one after each build.
+    pub fn import_itself(&self) {
+        self.ok("strip -o c5c3 $C5C3");
+        let libraries = self.ok("ldd $C5C3 | grep -o '/[^ ]*'");
+        let files = libraries.lines().map(|path| (path.trim_start_matches('/'), PathBuf::from(path)));
+        let files = files.chain([("usr/local/bin/c5c3", self.folder.path().join("c5c3"))]);
+        let layer = files
+            .fold(images::Layer::new(), |layer, (path, file)| layer.file(path, 0o755, std::fs::read(file).unwrap()));
+        let name = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
+        let image = images::Image { name: name.into(), config: images::Config::default(), layer };
+        self.write("c5c3.part", image.archive().unwrap());
+        // A half-written archive would be imported.
+        self.ok("mv c5c3.part data/images/c5c3.tar");
+        self.has_image("ghcr.io/c5c3/c5c3");
+    }
+
     /// Waits until every node has an image.
     fn has_image(&self, name: &str) {
         for node in 1..=self.nodes {
@@ -75,6 +92,21 @@ impl Machine {
         self.ok("pid=$(cat data/lock); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done");
     }
 
+    /// Kills a program in pods as a crash would, in all of them at once, and waits until that has been noticed.
+    pub fn crash(&self, namespace: &str, pods: &[String], program: &str) {
+        let restarts = |pod: &String| {
+            let count = "{.status.containerStatuses[0].restartCount}";
+            format!("kubectl -n {namespace} get pod {pod} -o jsonpath='{count}'")
+        };
+        let before: Vec<u32> = pods.iter().map(|pod| self.ok(&restarts(pod)).parse().unwrap()).collect();
+        let kill = format!("sh -c 'kill -9 $(pgrep -x {program})'");
+        let kills = pods.iter().map(|pod| format!("kubectl -n {namespace} exec {pod} -- {kill} &\n"));
+        self.ok(&format!("{}wait", kills.collect::<String>()));
+        for (pod, before) in pods.iter().zip(before) {
+            self.eventually(&restarts(pod), &(before + 1).to_string());
+        }
+    }
+
     /// Ends the cluster.
     pub fn down(&mut self, wipe: bool) {
         self.ok(if wipe { "$C5C3 down --data $PWD/data --wipe" } else { "$C5C3 down --data $PWD/data" });
@@ -103,8 +135,8 @@ impl Machine {
     }
 
     /// Writes a file for the commands to read.
-    pub fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.folder.path().join(name), text).unwrap();
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.folder.path().join(name), content).unwrap();
     }
 
     fn run(&self, line: &str) -> (String, bool) {
@@ -114,7 +146,6 @@ impl Machine {
             .env("HOME", self.folder.path())
             .env("KUBECONFIG", self.data().join("kubeconfig"))
             .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
-            .env("C5C3_IMAGE_CACHE", image_cache())
             .env("XDG_CACHE_HOME", cache())
             .output()
             .unwrap();
@@ -163,11 +194,6 @@ impl Machine {
 /// Where things are kept for longer than a test: images, the Python clients.
 pub fn cache() -> PathBuf {
     c5c3_images::Cache::default_path().ancestors().nth(2).unwrap().to_owned()
-}
-
-/// Where images are kept that were built before: a test's own home has none.
-fn image_cache() -> PathBuf {
-    std::env::var_os("C5C3_IMAGE_CACHE").map_or_else(c5c3_images::Cache::default_path, PathBuf::from)
 }
 
 impl Drop for Machine {

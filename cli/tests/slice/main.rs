@@ -1,25 +1,35 @@
 //! The whole slice with real containers: a ControlPlane, its servers, its Keystone, and a token that outlives what happens
 //! to them.
 
+#[path = "../cloud/mod.rs"]
 mod cloud;
-mod http;
 mod leaks;
 mod load;
 #[path = "../machine/mod.rs"]
 mod machine;
 
-use std::time::{Duration, Instant};
-
 use cloud::{Cloud, Token};
 use load::Load;
 
-/// How long something may take that was killed, until it serves again on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Two Keystones on one of everything else, which is what a small machine has room for.
+const CONTROL_PLANE: &str = "
+apiVersion: c5c3.io/v1alpha1
+kind: ControlPlane
+metadata: {name: lab, namespace: cloud}
+spec:
+  infrastructure:
+    mariadb: {replicas: 1, storageSize: 2Gi}
+    rabbitmq: {replicas: 1, storageSize: 1Gi, resources: {requests: {cpu: 50m, memory: 384Mi}}}
+    valkey: {replicas: 1, sentinel: {enabled: false}}
+    memcached: {replicas: 1, memory: 64Mi}
+  services:
+    keystone: {replicas: 2}
+";
 
 /// One cloud for all of it: bringing it up takes longer than anything that is done with it.
 #[test]
 fn a_token_outlives_rotations_changes_and_deaths_and_no_secret_is_told() {
-    let cloud = Cloud::up();
+    let cloud = Cloud::up(CONTROL_PLANE);
     the_client_signs_in_and_makes_what_people_make(&cloud);
     let token = cloud.identity.sign_in().unwrap();
 
@@ -32,7 +42,7 @@ fn a_token_outlives_rotations_changes_and_deaths_and_no_secret_is_told() {
     assert!(requests > 100 && failures.is_empty(), "{} of {requests} failed:\n{}", failures.len(), failures.join("\n"));
 
     for part in ["keystone", "memcached", "mariadb"] {
-        kill_one(&cloud, part, &token);
+        cloud.kill_one(part, &token);
     }
     kill_the_operators(&cloud, &token);
     leaks::search(&cloud.machine);
@@ -69,39 +79,7 @@ fn rotate(cloud: &Cloud, token: &Token, primary: u32) {
     cloud.machine.ok(&format!("kubectl -n cloud create job {job} --from=cronjob/keystone-fernet-rotate"));
     cloud.machine.ok(&format!("kubectl -n cloud wait --for=condition=Complete job/{job} --timeout=180s"));
     cloud.has_keys(primary + 1);
-    still_good(cloud, token);
-}
-
-/// The token of before is good, and so is one of now.
-fn still_good(cloud: &Cloud, token: &Token) {
-    are_good(cloud, token).unwrap();
-}
-
-/// The same, once what was killed is back.
-fn good_again(cloud: &Cloud, token: &Token) {
-    let begun = Instant::now();
-    while let Err(error) = are_good(cloud, token) {
-        assert!(begun.elapsed() < PATIENCE, "{error}");
-        std::thread::sleep(Duration::from_secs(1));
-    }
-}
-
-fn are_good(cloud: &Cloud, token: &Token) -> Result<(), String> {
-    cloud.identity.validate(token)?;
-    cloud.identity.validate(&cloud.identity.sign_in()?)
-}
-
-/// Ends one pod as a machine does that loses its power, and waits until another one is in its place.
-fn kill_one(cloud: &Cloud, part: &str, token: &Token) {
-    let pod = cloud.pods(part).remove(0);
-    let uid =
-        |name: &str| format!("kubectl -n cloud get pod {name} -o jsonpath='{{.metadata.uid}}' --ignore-not-found");
-    let before = cloud.machine.ok(&uid(&pod));
-    cloud.machine.ok(&format!("kubectl -n cloud delete pod {pod} --grace-period=0 --force --wait=false"));
-    let is_another = format!("[ \"$({})\" != {before} ] && echo another", uid(&pod));
-    cloud.machine.eventually(&is_another, "another");
-    cloud.settle();
-    good_again(cloud, token);
+    cloud.still_good(token);
 }
 
 /// Kills the process of the API, the controllers and the operators while a change is being carried out.
@@ -113,5 +91,5 @@ fn kill_the_operators(cloud: &Cloud, token: &Token) {
     let wanted = "kubectl -n cloud get keystone keystone -o jsonpath='{.spec.fernet.maxActiveKeys}'";
     cloud.machine.eventually(wanted, "4");
     cloud.settle();
-    good_again(cloud, token);
+    cloud.good_again(token);
 }

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod cert_manager;
+mod certificates;
 pub mod definitions;
 pub mod external_secrets;
 mod failure;

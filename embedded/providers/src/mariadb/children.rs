@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::ext::IssuerRef;
-use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::ext::mariadb::ServiceType;
 use c5c3_kit::{Child, Plan, Step};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -12,8 +11,9 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 
 use super::config::{self, STATE_PORT};
-use super::tls::{self, Signed};
+use super::tls;
 use super::wanted::{Volume, Wanted};
+use crate::certificates::{self, CERTIFICATE, Signed};
 use crate::objects::child;
 use crate::pods::{container_security, pod_security, scratch};
 
@@ -35,9 +35,15 @@ pub(super) fn plan(wanted: &Wanted, given: &Given<'_>) -> Plan {
         step = step.child(service);
     }
     if let Some(tls) = &wanted.tls {
-        step = step.child(certificate(wanted, &tls::server_secret(&wanted.name), &tls.server, &tls::names(wanted)));
+        let asked = |secret: String, issuer: &IssuerRef, names: &[String]| {
+            certificates::certificate(&metadata(wanted, &secret), issuer, names)
+        };
         let client = [format!("{}-client", wanted.name)];
-        step = step.child(certificate(wanted, &tls::client_secret(&wanted.name), &tls.client, &client));
+        step = step.child(asked(tls::server_secret(&wanted.name), &tls.server, &tls::names(wanted))).child(asked(
+            tls::client_secret(&wanted.name),
+            &tls.client,
+            &client,
+        ));
     }
     if let Some(budget) = &wanted.budget {
         let mut spec = json!(budget);
@@ -101,19 +107,6 @@ fn services(wanted: &Wanted, primary: i32) -> Vec<Child> {
     services
 }
 
-fn certificate(wanted: &Wanted, name: &str, issuer: &IssuerRef, names: &[String]) -> Child {
-    child::<Certificate>(json!({
-        "metadata": metadata(wanted, name),
-        "spec": {
-            "secretName": name,
-            "commonName": names.first(),
-            "dnsNames": names,
-            "usages": ["digital signature", "key encipherment", "server auth", "client auth"],
-            "issuerRef": issuer,
-        },
-    }))
-}
-
 fn stateful_set(wanted: &Wanted, given: &Given<'_>) -> Child {
     let mut spec = json!({
         "serviceName": wanted.internal_service(),
@@ -164,7 +157,7 @@ fn template(wanted: &Wanted, given: &Given<'_>) -> Value {
     }
     let mut annotations = json!({"c5c3.io/config": config::hash(wanted)});
     if let Some(signed) = given.signed {
-        annotations[tls::CERTIFICATE] = json!(signed.certificate);
+        annotations[CERTIFICATE] = json!(signed.certificate);
         annotations[tls::TRUST] = json!(signed.trust());
     }
     json!({"metadata": {"labels": selector(wanted), "annotations": annotations}, "spec": spec})

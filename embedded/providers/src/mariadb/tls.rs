@@ -1,42 +1,15 @@
 //! Certificates: their names, what they are for, and who can talk to whom with them. cert-manager signs; the bundle of
 //! authorities is ours to make.
 
-use std::collections::BTreeMap;
-
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
-use c5c3_kit::hash;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::wanted::Wanted;
-
-/// The annotation of a pod that stands for the certificate that it started with.
-pub(super) const CERTIFICATE: &str = "c5c3.io/certificate";
+use crate::certificates::{self, Signed};
 
 /// The annotation of a pod that stands for those whom it trusts. Members without it talk in the clear.
 pub(super) const TRUST: &str = "c5c3.io/trust";
-
-/// What servers prove themselves with.
-#[derive(Clone, Debug)]
-pub(super) struct Signed {
-    /// Stands for the certificate.
-    pub(super) certificate: String,
-    /// The authorities that stand for it, PEM.
-    pub(super) authorities: String,
-}
-
-impl Signed {
-    /// From the Secret that it is in; none if that is not complete.
-    pub(super) fn of(mut secret: BTreeMap<String, String>) -> Option<Self> {
-        let certificate = hash::short(secret.get("tls.crt")?.as_bytes());
-        Some(Self { certificate, authorities: secret.remove("ca.crt")? })
-    }
-
-    /// Stands for those who are trusted.
-    pub(super) fn trust(&self) -> String {
-        hash::short(self.authorities.as_bytes())
-    }
-}
 
 /// Whether a member trusts others than the members to come, and will understand none of them.
 pub(super) fn is_stranger(pod: &Pod, signed: Option<&Signed>) -> bool {
@@ -63,13 +36,7 @@ pub(super) fn names(wanted: &Wanted) -> Vec<String> {
     let Wanted { name, namespace, .. } = wanted;
     let internal = wanted.internal_service();
     let services = [name.clone(), format!("{name}-primary"), format!("{name}-secondary"), format!("*.{internal}")];
-    let mut names: Vec<String> = services
-        .iter()
-        .flat_map(|service| {
-            let full = format!("{service}.{namespace}.svc.cluster.local");
-            [full, format!("{service}.{namespace}.svc"), format!("{service}.{namespace}"), service.clone()]
-        })
-        .collect();
+    let mut names: Vec<String> = services.iter().flat_map(|service| certificates::names(service, namespace)).collect();
     names.push("localhost".into());
     names
 }

@@ -16,7 +16,12 @@ pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
             "replicas": {"type": "integer", "default": 1, "minimum": 1},
             "version": {"type": "string"},
             "sentinel": on,
-            "tls": on,
+            "tls": {"properties": {
+                "enabled": {"type": "boolean"},
+                "certManager": {"properties": {"issuer": {"properties": {
+                    "group": {"type": "string"}, "kind": {"type": "string"}, "name": {"type": "string"},
+                }}}},
+            }},
             "persistence": {"properties": {
                 "enabled": {"type": "boolean"},
                 "storageClass": {"type": "string"},

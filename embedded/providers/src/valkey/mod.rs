@@ -2,13 +2,21 @@
 //!
 //! Members know each other by lasting names. With Sentinel, a member that starts asks the sentinels who the primary is,
 //! and without an answer remembers what its own sentinel knew last; so a stale member does not lead after all were down.
-//! Not provided: TLS, binding templates (both refused by name) and the exporter (left out).
+//!
+//! With TLS, servers, replicas and sentinels talk in no other way, with one certificate of them all; clients find whom to
+//! trust in the binding. Members that trust another authority than the others, or talk in the clear, are not understood by
+//! them: while that changes, what is only in memory may be lost, as with the genuine operator.
+//!
+//! Not provided: binding templates (refused by name) and the exporter (left out).
 
+mod config;
 mod definitions;
 mod names;
 mod plan;
+mod tls;
 
 use c5c3_api::blocks::ConditionStatus;
+use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::ext::valkey::{Valkey, ValkeyStatus};
 use c5c3_kit::condition::{Said, find};
 use c5c3_kit::wait::Wait;
@@ -19,10 +27,12 @@ use kube::Client;
 use kube::runtime::controller::Action;
 use tokio_util::sync::CancellationToken;
 
+use crate::certificates::Signed;
 use crate::failure::Error;
 use crate::queue::RESYNC;
 use crate::{generated, objects, queue};
 use names::Names;
+use plan::Given;
 
 pub(crate) use definitions::definitions;
 
@@ -33,6 +43,7 @@ const MANAGER: &str = "c5c3-valkey";
 pub(crate) async fn run(client: Client, stop: CancellationToken) {
     let controller = queue::controller::<Valkey>(&client)
         .owns_stream(queue::children::<StatefulSet>(&client, MANAGER))
+        .owns_stream(queue::children::<Certificate>(&client, MANAGER))
         .owns_stream(queue::children::<Secret>(&client, MANAGER));
     queue::run(controller, client, stop, reconcile).await;
 }
@@ -60,23 +71,28 @@ async fn carry_out(client: &Client, valkey: &Valkey) -> Result<Said, Error> {
     let names = Names::of(valkey);
     let mut had = objects::secret(client, &names.namespace, &names.base()).await?.unwrap_or_default();
     let password = had.remove("valkey-password").unwrap_or_else(generated::password);
-    let applied = objects::apply(client, valkey, MANAGER, &plan::plan(valkey, &password)).await?;
+    let signed = match &names.tls {
+        Some(secret) => objects::secret(client, &names.namespace, secret).await?.and_then(Signed::of),
+        None => None,
+    };
+    let plan = plan::plan(valkey, &Given { password: &password, signed: signed.as_ref() });
+    let applied = objects::apply(client, valkey, MANAGER, &plan).await?;
     let mut waits: Vec<&Wait> = applied.outcomes.iter().flat_map(|outcome| &outcome.waits).collect();
     waits.sort_by_key(|wait| !wait.failed);
     let message = |wait: &&Wait| wait.message(Some(&names.namespace));
-    Ok(match waits.first() {
-        None => Said::yes("Ready", "Ready", "Dependent resources successfully reconciled"),
-        Some(wait) if wait.failed => Said::no("Ready", "Error", message(wait)),
-        Some(wait) => Said::no("Ready", "Processing", message(wait)),
+    let unsigned = names.tls.as_ref().filter(|_| signed.is_none());
+    Ok(match (waits.first(), unsigned) {
+        (Some(wait), _) if wait.failed => Said::no("Ready", "Error", message(wait)),
+        (Some(wait), _) => Said::no("Ready", "Processing", message(wait)),
+        // It may have been issued since it was looked for, which is told by the Certificate.
+        (None, Some(secret)) => Said::no("Ready", "Processing", format!("certificate/{secret} is not issued yet")),
+        (None, None) => Said::yes("Ready", "Ready", "Dependent resources successfully reconciled"),
     })
 }
 
 /// Why nothing is done with a Valkey as it is.
 fn refused(valkey: &Valkey) -> Option<Said> {
     let no = |message: &str| Some(Said::no("Ready", "Error", message));
-    if valkey.spec.tls.as_ref().is_some_and(|tls| tls.enabled) {
-        return no("spec.tls.enabled: the embedded cluster serves Valkey without TLS");
-    }
     if valkey.spec.binding.as_ref().is_some_and(|binding| binding.template.is_some()) {
         return no("spec.binding.template: the embedded cluster writes bindings with their usual keys; leave it out");
     }
@@ -124,7 +140,6 @@ mod tests {
     #[test]
     fn what_is_not_provided_is_refused_by_name() {
         let why = |spec| refused(&valkey(spec)).map(|said| said.message).unwrap_or_default();
-        assert!(why(json!({"tls": {"enabled": true}})).starts_with("spec.tls.enabled"));
         assert!(why(json!({"replicas": 2, "sentinel": {"enabled": true}})).starts_with("spec.replicas"));
         assert!(why(json!({"binding": {"template": "{{ .host }}"}})).starts_with("spec.binding.template"));
         assert_eq!(why(json!({"replicas": 2, "binding": {"secretName": "key"}})), "");

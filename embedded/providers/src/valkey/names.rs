@@ -4,6 +4,12 @@ use c5c3_api::ext::valkey::{Valkey, binding_secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+pub(super) const SERVER_PORT: u16 = 6379;
+pub(super) const SENTINEL_PORT: u16 = 26379;
+
+/// What clients of Sentinel call the primary.
+pub(super) const PRIMARY_NAME: &str = "myprimary";
+
 /// The names of a Valkey.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
@@ -11,17 +17,21 @@ pub(super) struct Names {
     pub(super) namespace: String,
     pub(super) members: i32,
     pub(super) sentinel: bool,
+    /// The Secret with the certificate; none without TLS.
+    pub(super) tls: Option<String>,
     binding: String,
 }
 
 impl Names {
     pub(super) fn of(valkey: &Valkey) -> Self {
         let name = valkey.name_any();
+        let tls = valkey.spec.tls.as_ref().filter(|tls| tls.enabled);
         let given = valkey.spec.binding.as_ref().and_then(|binding| binding.secret_name.clone());
         Self {
             namespace: valkey.namespace().unwrap_or_default(),
             members: valkey.spec.replicas.unwrap_or(1),
             sentinel: valkey.spec.sentinel.is_some_and(|sentinel| sentinel.enabled),
+            tls: tls.map(|tls| format!("valkey-{name}-{}", if tls.cert_manager.is_some() { "tls" } else { "crt" })),
             binding: given.unwrap_or_else(|| binding_secret(&name)),
             name,
         }

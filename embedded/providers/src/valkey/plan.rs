@@ -1,12 +1,14 @@
 //! What a Valkey is made of: the objects that the genuine operator makes, by the same names.
 
 use c5c3_api::ext::valkey::Valkey;
-use c5c3_kit::{Child, Plan, Step, hash};
+use c5c3_kit::{Child, Plan, Step};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
 use serde_json::{Value, json};
 
-use super::names::Names;
+use super::names::{Names, PRIMARY_NAME, SENTINEL_PORT, SERVER_PORT};
+use super::{config, tls};
+use crate::certificates::{CERTIFICATE, Signed};
 use crate::objects::{child, secret_child};
 use crate::pods::{container_security, pod_security, scratch};
 
@@ -16,27 +18,20 @@ const IMAGE: &str = "ghcr.io/c5c3/valkey";
 /// The tag of the image unless the Valkey names a version.
 const VERSION: &str = "8.1.1";
 
-const SERVER_PORT: u16 = 6379;
-const SENTINEL_PORT: u16 = 26379;
-
-/// What clients of Sentinel call the primary.
-const PRIMARY_NAME: &str = "myprimary";
-
-/// The scripts that members run.
-const SCRIPTS: [(&str, &str); 4] = [
-    ("ask.sh", include_str!("ask.sh")),
-    ("primary.sh", include_str!("primary.sh")),
-    ("sentinel.sh", include_str!("sentinel.sh")),
-    ("server.sh", include_str!("server.sh")),
-];
+/// What comes from elsewhere and goes into the objects.
+pub(super) struct Given<'g> {
+    pub(super) password: &'g str,
+    /// The members' certificate, once there is one. Another one makes members start anew.
+    pub(super) signed: Option<&'g Signed>,
+}
 
 /// The objects of a Valkey.
-pub(super) fn plan(valkey: &Valkey, password: &str) -> Plan {
+pub(super) fn plan(valkey: &Valkey, given: &Given<'_>) -> Plan {
     let names = Names::of(valkey);
-    let files = files(valkey, &names);
+    let files = config::files(valkey, &names);
+    let password = [("valkey-password", given.password.to_owned())];
     let mut children = vec![
-        secret_child(&names.metadata(&names.base()), "Opaque", [("valkey-password", password.to_owned())]),
-        secret_child(&names.metadata(names.binding()), "Opaque", binding(&names, password)),
+        secret_child(&names.metadata(&names.base()), "Opaque", password),
         child::<ConfigMap>(json!({"metadata": names.metadata(&names.part("configuration")), "data": files})),
         child::<ServiceAccount>(
             json!({"metadata": names.metadata(&names.base()), "automountServiceAccountToken": false}),
@@ -44,18 +39,34 @@ pub(super) fn plan(valkey: &Valkey, password: &str) -> Plan {
         headless(&names),
     ];
     children.extend(services(&names));
-    let hash = hash_of(&files);
-    children.extend(names.sets().into_iter().map(|(part, members)| set(valkey, &names, part, members, &hash)));
+    children.extend(tls::children(valkey, &names));
+    // Without their certificate, members could not start, and clients would not know whom to trust.
+    if names.tls.is_none() || given.signed.is_some() {
+        children.push(secret_child(&names.metadata(names.binding()), "Opaque", binding(&names, given)));
+        let annotations = annotations(&files, given);
+        let sets = names.sets().into_iter();
+        children.extend(sets.map(|(part, members)| set(valkey, &names, part, members, &annotations)));
+    }
     Plan::new().step(children.into_iter().fold(Step::new("Ready"), Step::child))
 }
 
+/// What members start anew for.
+fn annotations(files: &Value, given: &Given<'_>) -> Value {
+    let mut annotations = json!({"c5c3.io/configuration": config::hash(files)});
+    if let Some(signed) = given.signed {
+        annotations[CERTIFICATE] = json!(signed.certificate);
+    }
+    annotations
+}
+
 /// What a client must know.
-fn binding(names: &Names, password: &str) -> Vec<(&'static str, String)> {
+fn binding(names: &Names, given: &Given<'_>) -> Vec<(&'static str, String)> {
     let mut binding = vec![
-        ("password", password.to_owned()),
-        ("tlsEnabled", "false".to_owned()),
+        ("password", given.password.to_owned()),
+        ("tlsEnabled", names.tls.is_some().to_string()),
         ("sentinelEnabled", names.sentinel.to_string()),
     ];
+    binding.extend(given.signed.map(|signed| ("caData", signed.authorities.clone())));
     if names.sentinel {
         let host = names.host(&names.base());
         binding.extend([
@@ -74,59 +85,6 @@ fn binding(names: &Names, password: &str) -> Vec<(&'static str, String)> {
         ]);
     }
     binding
-}
-
-/// The files of every member. None holds a secret.
-fn files(valkey: &Valkey, names: &Names) -> Value {
-    let peers = names.peers().fold(String::new(), |text, peer| text + &peer + "\n");
-    let mut files = json!({"valkey.conf": server(valkey, names), "sentinel.conf": sentinel(), "peers": peers});
-    for (name, text) in SCRIPTS {
-        files[name] = json!(text);
-    }
-    files
-}
-
-fn server(valkey: &Valkey, names: &Names) -> String {
-    let keeps = valkey.spec.persistence.as_ref().is_some_and(|persistence| persistence.enabled);
-    let mut lines = vec![
-        format!("port {SERVER_PORT}"),
-        "bind 0.0.0.0".to_owned(),
-        // Every client needs the password; without this, none but local ones were let in before it is set.
-        "protected-mode no".to_owned(),
-        "dir /data".to_owned(),
-        format!("appendonly {}", if keeps { "yes" } else { "no" }),
-        r#"save """#.to_owned(),
-        "maxmemory 128mb".to_owned(),
-        "maxmemory-policy noeviction".to_owned(),
-        // With the usual delay of five seconds, replicas miss the first writes after a failover.
-        "repl-diskless-sync-delay 0".to_owned(),
-    ];
-    if names.members >= 3 {
-        // A primary that lost all its replicas may have lost a failover, too.
-        lines.extend(["min-replicas-to-write 1".to_owned(), "min-replicas-max-lag 10".to_owned()]);
-    }
-    lines.join("\n") + "\n"
-}
-
-fn sentinel() -> String {
-    format!(
-        "port {SENTINEL_PORT}\n\
-         bind 0.0.0.0\n\
-         protected-mode no\n\
-         dir /tmp\n\
-         sentinel down-after-milliseconds {PRIMARY_NAME} 3000\n\
-         sentinel failover-timeout {PRIMARY_NAME} 20000\n\
-         sentinel parallel-syncs {PRIMARY_NAME} 1\n"
-    )
-}
-
-/// Stands for whatever makes a running member out of date. More members do not.
-fn hash_of(files: &Value) -> String {
-    let mut files = files.clone();
-    if let Some(files) = files.as_object_mut() {
-        files.remove("peers");
-    }
-    hash::of_json(&files)
 }
 
 fn port(name: &str, number: u16) -> Value {
@@ -161,7 +119,7 @@ fn services(names: &Names) -> Vec<Child> {
     vec![one("primary"), one("replicas")]
 }
 
-fn set(valkey: &Valkey, names: &Names, part: &str, members: i32, hash: &str) -> Child {
+fn set(valkey: &Valkey, names: &Names, part: &str, members: i32, annotations: &Value) -> Child {
     let spec = &valkey.spec;
     let mut containers = vec![container(valkey, names, "valkey", "server.sh", SERVER_PORT)];
     if names.sentinel {
@@ -178,7 +136,7 @@ fn set(valkey: &Valkey, names: &Names, part: &str, members: i32, hash: &str) -> 
         json!({"name": "conf", "configMap": {"name": names.part("configuration")}}),
         json!({"name": "secret", "secret": {"secretName": names.base()}}),
     ];
-    volumes.extend(scratch().map(|(volume, _)| volume));
+    volumes.extend(tls::volume(names).into_iter().chain(scratch()).map(|(volume, _)| volume));
     let mut fields = json!({});
     match spec.persistence.as_ref().filter(|persistence| persistence.enabled) {
         Some(persistence) => {
@@ -201,7 +159,7 @@ fn set(valkey: &Valkey, names: &Names, part: &str, members: i32, hash: &str) -> 
         // All at once: members wait for the first of them, wherever in the order they are.
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels, "annotations": {"c5c3.io/configuration": hash}}, "spec": pod},
+        "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
     });
     if let Some(claims) = fields.get("volumeClaimTemplates") {
         set["volumeClaimTemplates"] = claims.clone();
@@ -236,7 +194,7 @@ fn container(valkey: &Valkey, names: &Names, name: &str, script: &str, port: u16
         json!({"name": "conf", "mountPath": "/conf", "readOnly": true}),
         json!({"name": "secret", "mountPath": "/secret", "readOnly": true}),
     ];
-    mounts.extend(scratch().map(|(_, mount)| mount));
+    mounts.extend(tls::volume(names).into_iter().chain(scratch()).map(|(_, mount)| mount));
     let ping = ["/bin/sh", "-c", &format!("sh /conf/ask.sh {port} 127.0.0.1 PING | grep -q PONG")].map(str::to_owned);
     let mut container = json!({
         "name": name,
@@ -267,9 +225,20 @@ mod tests {
 
     const PASSWORD: &str = "pantry-password";
 
+    fn planned(spec: Value) -> Plan {
+        let signed = Signed { certificate: "<certificate>".into(), authorities: "root".into() };
+        let valkey = valkey(spec);
+        let signed = Names::of(&valkey).tls.map(|_| &signed);
+        plan(&valkey, &Given { password: PASSWORD, signed })
+    }
+
+    fn of_kind<'p>(plan: &'p Plan, kind: &'p str) -> impl Iterator<Item = &'p Child> {
+        plan.children().filter(move |child| child.resource.kind == kind)
+    }
+
     #[test]
     fn a_single_valkey_without_sentinel() {
-        insta::assert_snapshot!(plan(&valkey(json!({})), PASSWORD).golden());
+        insta::assert_snapshot!(planned(json!({})).golden());
     }
 
     #[test]
@@ -284,22 +253,57 @@ mod tests {
             "nodeSelector": {"disk": "ssd"},
             "tolerations": [{"key": "k", "operator": "Exists"}],
         });
-        insta::assert_snapshot!(plan(&valkey(spec), PASSWORD).golden());
+        insta::assert_snapshot!(planned(spec).golden());
     }
 
     #[test]
     fn replicas_without_sentinel_are_a_set_of_their_own() {
-        let plan = plan(&valkey(json!({"replicas": 3})), PASSWORD);
-        let sets: Vec<_> = plan.children().filter(|child| child.resource.kind == "StatefulSet").collect();
-        let told = sets.iter().map(|set| format!("{} {}", set.reference().name, set.object.data["spec"]["replicas"]));
+        let plan = planned(json!({"replicas": 3}));
+        let told = of_kind(&plan, "StatefulSet")
+            .map(|set| format!("{} {}", set.reference().name, set.object.data["spec"]["replicas"]));
         assert_eq!(told.collect::<Vec<_>>(), ["valkey-larder-primary 1", "valkey-larder-replicas 2"]);
     }
 
     #[test]
     fn no_secret_is_in_anything_but_secrets() {
-        let plan = plan(&valkey(json!({"replicas": 3, "sentinel": {"enabled": true}})), PASSWORD);
+        let plan = planned(json!({"replicas": 3, "sentinel": {"enabled": true}}));
         for child in plan.children().filter(|child| child.resource.kind != "Secret") {
             assert!(!serde_json::to_string(&child.object).unwrap().contains(PASSWORD), "{child:?}");
         }
+    }
+
+    #[test]
+    fn three_with_sentinel_and_tls_by_an_issuer() {
+        let issuer = json!({"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "stamp"});
+        let tls = json!({"enabled": true, "certManager": {"issuer": issuer}});
+        let plan = planned(json!({"replicas": 3, "sentinel": {"enabled": true}, "tls": tls}));
+        // What TLS has no part in is in the others.
+        let told = ["Secret", "Issuer", "Certificate", "StatefulSet"];
+        let children = plan.children().filter(|child| told.contains(&child.resource.kind.as_str())).cloned();
+        let part = Plan::new().step(children.fold(Step::new("Ready"), Step::child));
+        insta::assert_snapshot!(part.golden());
+    }
+
+    #[test]
+    fn without_an_issuer_the_certificate_signs_itself_and_is_where_the_genuine_operator_has_it() {
+        for (tls, secret) in [
+            (json!({"enabled": true}), "valkey-larder-crt"),
+            (json!({"enabled": true, "certManager": {}}), "valkey-larder-tls"),
+        ] {
+            let plan = planned(json!({"tls": tls}));
+            let issuer = of_kind(&plan, "Issuer").next().unwrap();
+            assert_eq!(issuer.object.data["spec"], json!({"selfSigned": {}}));
+            let certificate = of_kind(&plan, "Certificate").next().unwrap();
+            assert_eq!(certificate.object.data["spec"]["secretName"], secret);
+            assert_eq!(certificate.object.data["spec"]["issuerRef"]["name"], issuer.reference().name);
+        }
+    }
+
+    #[test]
+    fn nobody_starts_and_no_client_is_told_before_there_is_a_certificate() {
+        let plan = plan(&valkey(json!({"tls": {"enabled": true}})), &Given { password: PASSWORD, signed: None });
+        assert_eq!(of_kind(&plan, "StatefulSet").count(), 0);
+        let secrets: Vec<_> = of_kind(&plan, "Secret").map(|secret| secret.reference().name).collect();
+        assert_eq!(secrets, ["valkey-larder"]);
     }
 }

@@ -1,5 +1,6 @@
 //! Valkey.
 
+use c5c3_api::ext::cert_manager::Issuer;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_harness::Fault;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -65,9 +66,43 @@ async fn what_cannot_be_had_is_refused_and_what_runs_goes_on() {
     let stage = Stage::set().await;
     stage.create::<Valkey>(valkey(json!({}))).await;
     stage.ready::<Valkey>("larder").await;
-    stage.change::<Valkey>("larder", json!({"spec": {"tls": {"enabled": true}}})).await;
+    stage.change::<Valkey>("larder", json!({"spec": {"binding": {"template": "{{ .host }}"}}})).await;
     let why = stage.not_ready::<Valkey>("larder", "Error").await;
-    assert!(why.starts_with("spec.tls.enabled"), "{why}");
+    assert!(why.starts_with("spec.binding.template"), "{why}");
     let members = stage.api::<StatefulSet>().get("valkey-larder-primary").await.unwrap();
     assert_eq!(members.spec.unwrap().replicas, Some(1));
+}
+
+#[tokio::test]
+async fn a_certificate_comes_from_the_issuer_and_clients_are_told_whom_to_trust() {
+    let stage = Stage::set().await;
+    let tls = json!({"enabled": true, "certManager": {"issuer": {"kind": "Issuer", "name": "stamp"}}});
+    stage.create::<Valkey>(valkey(json!({"tls": tls}))).await;
+    let why = stage.not_ready::<Valkey>("larder", "Processing").await;
+    assert!(why.contains("valkey-larder-tls"), "{why}");
+    assert!(stage.api::<StatefulSet>().get_opt("valkey-larder-primary").await.unwrap().is_none());
+
+    let issuer = json!({"apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": {"name": "stamp"},
+        "spec": {"selfSigned": {}}});
+    stage.create::<Issuer>(issuer).await;
+    stage.ready::<Valkey>("larder").await;
+    let binding = stage.secret("valkey-larder-binding").await;
+    assert_eq!(binding["tlsEnabled"], "true");
+    assert_eq!(binding["caData"], stage.secret("valkey-larder-tls").await["ca.crt"]);
+}
+
+#[tokio::test]
+async fn a_server_that_gets_tls_later_has_another_certificate_and_starts_anew() {
+    let stage = Stage::set().await;
+    stage.create::<Valkey>(valkey(json!({}))).await;
+    stage.ready::<Valkey>("larder").await;
+    stage.change::<Valkey>("larder", json!({"spec": {"tls": {"enabled": true}}})).await;
+    stage.ready::<Valkey>("larder").await;
+    assert_eq!(
+        stage.secret("valkey-larder-binding").await["caData"],
+        stage.secret("valkey-larder-crt").await["ca.crt"]
+    );
+    let members = stage.api::<StatefulSet>().get("valkey-larder-primary").await.unwrap().spec.unwrap();
+    let annotations = members.template.metadata.unwrap().annotations.unwrap();
+    assert!(annotations.contains_key("c5c3.io/certificate"), "{annotations:?}");
 }

@@ -1,27 +1,18 @@
-//! A cloud of a test's own, and its Keystone as clients see it.
+//! A cloud of a test's own, the ControlPlane `lab` in the namespace `cloud`, and its Keystone as clients see it.
+#![allow(dead_code)]
 
-use std::net::SocketAddr;
+pub mod http;
+
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::http::{Answer, ask};
 use crate::machine::Machine;
+use http::{Answer, Server, ask};
 
-/// Two Keystones on one of everything else, which is what a small machine has room for.
-const CONTROL_PLANE: &str = "
-apiVersion: c5c3.io/v1alpha1
-kind: ControlPlane
-metadata: {name: lab, namespace: cloud}
-spec:
-  infrastructure:
-    mariadb: {replicas: 1, storageSize: 2Gi}
-    rabbitmq: {replicas: 1, storageSize: 1Gi, resources: {requests: {cpu: 50m, memory: 384Mi}}}
-    valkey: {replicas: 1, sentinel: {enabled: false}}
-    memcached: {replicas: 1, memory: 64Mi}
-  services:
-    keystone: {replicas: 2}
-";
+/// How long something may take that was killed, until it serves again on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A cloud that runs. Dropping it removes it.
 pub struct Cloud {
@@ -32,7 +23,7 @@ pub struct Cloud {
 /// Keystone, and who signs in to it.
 #[derive(Clone)]
 pub struct Identity {
-    address: SocketAddr,
+    server: Server,
     password: Arc<str>,
 }
 
@@ -40,15 +31,26 @@ pub struct Identity {
 pub type Token = Arc<str>;
 
 impl Cloud {
-    /// Brings a cloud up, from nothing to ready.
-    pub fn up() -> Self {
-        let machine = Machine::up_to_ready(CONTROL_PLANE);
+    /// Brings the cloud of a manifest up, from nothing to ready.
+    pub fn up(manifest: &str) -> Self {
+        Self::on(Machine::up_to_ready(manifest))
+    }
+
+    /// The cloud that is ready on a machine.
+    pub fn on(machine: Machine) -> Self {
         let address = machine.ok("kubectl -n cloud get service keystone -o jsonpath='{.spec.clusterIP}'");
-        let secret =
-            "kubectl -n cloud get secret keystone-admin-credentials -o jsonpath='{.data.password}' | base64 -d";
-        let password = machine.ok(secret).into();
         let address = format!("{address}:5000").parse().unwrap();
-        Self { machine, identity: Identity { address, password } }
+        let secret = |name: &str, key: &str| {
+            machine.ok(&format!("kubectl -n cloud get secret {name} -o jsonpath='{{.data.{key}}}' | base64 -d"))
+        };
+        let has_tls = machine.ok("kubectl -n cloud get keystone keystone -o jsonpath='{.spec.tls.enabled}'") == "true";
+        let server = if has_tls {
+            Server::with_tls(address, "keystone.cloud.svc", &secret("keystone-api-tls", r"ca\.crt"))
+        } else {
+            Server::plain(address)
+        };
+        let password = secret("keystone-admin-credentials", "password").into();
+        Self { machine, identity: Identity { server, password } }
     }
 
     /// What the OpenStack client prints, signed in as `c5c3 env` says.
@@ -90,12 +92,44 @@ impl Cloud {
             self.machine.eventually(&look, &primary.to_string());
         }
     }
+
+    /// The token of before is good, and so is one of now.
+    pub fn still_good(&self, token: &Token) {
+        self.are_good(token).unwrap();
+    }
+
+    /// The same, once what was killed is back.
+    pub fn good_again(&self, token: &Token) {
+        let begun = Instant::now();
+        while let Err(error) = self.are_good(token) {
+            assert!(begun.elapsed() < PATIENCE, "{error}");
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+
+    fn are_good(&self, token: &Token) -> Result<(), String> {
+        self.identity.validate(token)?;
+        self.identity.validate(&self.identity.sign_in()?)
+    }
+
+    /// Ends one pod as a machine does that loses its power, and waits until another one is in its place.
+    pub fn kill_one(&self, part: &str, token: &Token) {
+        let pod = self.pods(part).remove(0);
+        let uid =
+            |name: &str| format!("kubectl -n cloud get pod {name} -o jsonpath='{{.metadata.uid}}' --ignore-not-found");
+        let before = self.machine.ok(&uid(&pod));
+        self.machine.ok(&format!("kubectl -n cloud delete pod {pod} --grace-period=0 --force --wait=false"));
+        let is_another = format!("[ \"$({})\" != {before} ] && echo another", uid(&pod));
+        self.machine.eventually(&is_another, "another");
+        self.settle();
+        self.good_again(token);
+    }
 }
 
 impl Identity {
     fn tokens(&self, method: &str, headers: &[(&str, &str)], body: &Value) -> Result<Answer, String> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let answer = ask(self.address, method, "/v3/auth/tokens", headers, &body)?;
+        let answer = ask(&self.server, method, "/v3/auth/tokens", headers, &body)?;
         match answer.status {
             200..=299 => Ok(answer),
             status => Err(format!("{method}: {status}: {}", answer.body)),
