@@ -92,6 +92,17 @@ impl FakeApi {
         self.store.get(&key_of(object))
     }
 
+    /// All objects of a kind, in every namespace.
+    pub fn all(&self, api_version: &str, kind: &str) -> Vec<Value> {
+        let kind = key_of(&json!({"apiVersion": api_version, "kind": kind})).kind;
+        self.store.list(|key, _| key.kind == kind).0
+    }
+
+    /// The version of the last change, whoever made it.
+    pub fn version(&self) -> u64 {
+        self.store.list(|_, _| false).1
+    }
+
     /// The writes since the last call.
     pub fn take_writes(&self) -> Vec<Write> {
         std::mem::take(&mut *self.writes.lock().expect("no one panics with the lock"))
@@ -112,7 +123,7 @@ impl FakeApi {
                 }
             }
         };
-        let limit = std::time::Duration::from_secs(10);
+        let limit = std::time::Duration::from_mins(1);
         assert!(
             tokio::time::timeout(limit, waiting).await.is_ok(),
             "waited in vain: {what}; writes so far: {:#?}",

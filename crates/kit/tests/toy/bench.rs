@@ -85,6 +85,26 @@ impl Bench {
             .await;
     }
 
+    /// How many reconciles have ended: the last thing that each does is to report.
+    pub(crate) fn reconciles(&self) -> u64 {
+        let counter = r#"c5c3_reconcile_duration_seconds_count{controller="press",step="report"} "#;
+        let text = self.metrics.text();
+        text.lines().find_map(|line| line.strip_prefix(counter)?.parse().ok()).unwrap_or_default()
+    }
+
+    /// The events of a reason, once there are any that `enough` is content with.
+    pub(crate) async fn events(&self, reason: &str, enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let mut found = Vec::new();
+        self.api
+            .wait_until(&format!("there are events of reason {reason}"), |api| {
+                found = api.all("events.k8s.io/v1", "Event");
+                found.retain(|event| event["reason"] == reason);
+                enough(&found)
+            })
+            .await;
+        found
+    }
+
     /// The writes since the last call, without events.
     pub(crate) fn writes(&self) -> Vec<Write> {
         self.api.take_writes().into_iter().filter(|write| !write.path.contains("/events")).collect()

@@ -46,6 +46,9 @@ async fn a_failure_that_repeats_is_said_on_the_object() {
     assert_eq!(ready["status"], "Unknown");
     assert!(ready["message"].as_str().unwrap().starts_with("cannot apply deployment/orchard/cider: "), "{ready}");
     bench.until_reason("WaitingForDeployment").await;
+    let events = bench.events("ApplyFailed", |events| !events.is_empty()).await;
+    assert_eq!(events.len(), 1, "one for all the attempts: {events:#?}");
+    assert_eq!(events[0].get("series"), None);
 }
 
 #[tokio::test]
@@ -125,14 +128,4 @@ async fn a_stop_does_not_wait_for_objects_whose_kind_is_not_installed() {
     tokio::task::yield_now().await;
     bench.stop.cancel();
     tokio::time::timeout(std::time::Duration::from_secs(5), &mut bench.task).await.expect("it stops").unwrap();
-}
-
-#[tokio::test]
-async fn a_deletion_goes_through_though_nothing_can_be_looked_up_once_it_is_asked_to() {
-    let bench = Bench::ready().await;
-    bench.api.fail(Fault { method: "GET", path: "/api/v1/configmaps", code: 500, times: 1000 });
-    bench.api.put(&serde_json::json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
-        "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
-    bench.api.delete(&press(0));
-    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
 }

@@ -1,8 +1,8 @@
-//! From creation to deletion.
+//! From creation on, as long as the object is wanted.
 
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, deployment, key, lines, note, press};
+use crate::bench::{Bench, deployment, key, lines, press};
 
 #[tokio::test]
 async fn a_new_object_gets_its_finalizer_and_says_what_it_waits_for() {
@@ -155,14 +155,26 @@ async fn fields_and_conditions_that_others_write_stay_theirs() {
 #[tokio::test]
 async fn nothing_is_written_when_nothing_changed() {
     let bench = Bench::ready().await;
-    // A label that means nothing to the controller starts a reconcile all the same.
-    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
-        "metadata": {"name": "cider", "namespace": "orchard", "labels": {"colour": "green"}}}));
-    bench.api.wait_until("children are applied again", |api| api.get(&deployment()).is_some()).await;
-    bench.api.put(&press(4));
-    bench.until_reason("WaitingForDeployment").await;
-    let statuses = bench.writes().into_iter().filter(|write| write.path.contains("/status")).count();
-    assert_eq!(statuses, 1, "one status for the new speed, none for the label");
+    // Of two reconciles, the second began when nothing else was under way any more.
+    repaint(&bench, "green").await;
+    repaint(&bench, "red").await;
+    let before = bench.api.version();
+    bench.writes();
+    repaint(&bench, "blue").await;
+    repaint(&bench, "white").await;
+    assert_eq!(bench.api.version(), before + 2, "the two labels and nothing else: no status, no event, no child");
+    let writes = lines(&bench.writes());
+    let are_applied = |line: &String| line.starts_with("PATCH apply ") && !line.contains("/status");
+    assert!(!writes.is_empty() && writes.iter().all(are_applied), "children are applied as they are: {writes:?}");
+}
+
+/// Gives the Press a label that means nothing to the controller, and waits for the reconcile that it starts all the same.
+async fn repaint(bench: &Bench, colour: &str) {
+    let before = bench.reconciles();
+    let mut painted = press(0);
+    painted["metadata"]["labels"] = json!({"colour": colour});
+    bench.api.put(&painted);
+    bench.api.wait_until("the press is looked at again", |_| bench.reconciles() > before).await;
 }
 
 #[tokio::test]
@@ -275,48 +287,19 @@ async fn a_foreign_object_of_the_same_name_is_never_taken_over() {
 }
 
 #[tokio::test]
-async fn a_deletion_takes_what_garbage_collection_does_not_reach_and_then_lets_go() {
+async fn what_happens_again_is_counted_in_the_event_that_told_of_it_first() {
     let bench = Bench::ready().await;
-    let note_uid = bench.api.get(&note()).unwrap()["metadata"]["uid"].clone();
-    bench.api.delete(&press(0));
-    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
-    assert!(bench.api.get(&note()).is_none());
-    let writes = bench.writes();
-    let lines = lines(&writes);
-    assert_eq!(lines[0], "DELETE /api/v1/namespaces/cellar/configmaps/cider-note");
-    let (policy, preconditions) = (&writes[0].body["propagationPolicy"], &writes[0].body["preconditions"]);
-    assert_eq!((policy, preconditions), (&json!("Foreground"), &json!({"uid": note_uid})));
-    assert_eq!(writes.last().unwrap().body["metadata"]["finalizers"], json!([]));
-    assert!(lines.last().unwrap().starts_with("PATCH merge "), "{lines:?}");
-}
-
-#[tokio::test]
-async fn a_deletion_that_cannot_finish_says_what_holds_it_up_and_lets_go_when_asked() {
-    let bench = Bench::ready().await;
-    let mut stuck = note();
-    stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
-    bench.api.put(&stuck);
-    bench.api.delete(&press(0));
-    bench
-        .api
-        .wait_until("the wait is told", |api| {
-            api.get(&press(0))
-                .is_some_and(|press| press["status"]["waitingFor"][0]["object"] == "configmap/cellar/cider-note")
-        })
-        .await;
-    assert_eq!(bench.condition("Ready")["reason"], "Deleting");
-    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
-        "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
-    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
-    let events: Vec<Value> = bench
-        .api
-        .take_writes()
-        .into_iter()
-        .filter(|write| write.path.contains("/events"))
-        .map(|write| write.body)
-        .collect();
-    let told = events.iter().find(|event| event["reason"] == "CleanupAbandoned").expect("what is left behind is told");
-    assert_eq!(told["note"], "left behind, and to be deleted by hand: configmap/cellar/cider-note");
+    for _ in 0..3 {
+        bench.api.put(&press(-1));
+        bench.until_reason("InvalidSpec").await;
+        bench.api.put(&press(3));
+        bench.until_reason("Ready").await;
+    }
+    let events = bench.events("InvalidSpec", |events| events.iter().any(|event| event["series"]["count"] == 3)).await;
+    assert_eq!(events.len(), 1, "{events:#?}");
+    assert_eq!(events[0]["note"], "spec.speed: -1 is too slow; use 1 or more");
+    assert_eq!((&events[0]["type"], &events[0]["regarding"]["name"]), (&json!("Warning"), &json!("cider")));
+    assert!(events[0]["series"]["lastObservedTime"].is_string());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A toy controller through its whole life, against an API in memory: what it writes, and what it leaves alone.
 
 mod bench;
+mod deletion;
 mod faults;
 mod graph;
 mod leadership;

@@ -1,0 +1,95 @@
+//! When the object goes: what goes with it, what holds it up, and how it is let go all the same.
+
+use std::time::Duration;
+
+use c5c3_kit::Controller;
+use c5c3_kit::testing::Fault;
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::bench::{Bench, lines, note, press};
+use crate::press::PressController;
+
+#[tokio::test]
+async fn a_deletion_takes_what_garbage_collection_does_not_reach_and_then_lets_go() {
+    let bench = Bench::ready().await;
+    let note_uid = bench.api.get(&note()).unwrap()["metadata"]["uid"].clone();
+    bench.api.delete(&press(0));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+    assert!(bench.api.get(&note()).is_none());
+    let writes = bench.writes();
+    let lines = lines(&writes);
+    assert_eq!(lines[0], "DELETE /api/v1/namespaces/cellar/configmaps/cider-note");
+    let (policy, preconditions) = (&writes[0].body["propagationPolicy"], &writes[0].body["preconditions"]);
+    assert_eq!((policy, preconditions), (&json!("Foreground"), &json!({"uid": note_uid})));
+    assert_eq!(writes.last().unwrap().body["metadata"]["finalizers"], json!([]));
+    assert!(lines.last().unwrap().starts_with("PATCH merge "), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_deletion_that_cannot_finish_says_what_holds_it_up_and_lets_go_when_asked() {
+    let bench = Bench::ready().await;
+    let mut stuck = note();
+    stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
+    bench.api.put(&stuck);
+    bench.api.delete(&press(0));
+    bench
+        .api
+        .wait_until("the wait is told", |api| {
+            api.get(&press(0))
+                .is_some_and(|press| press["status"]["waitingFor"][0]["object"] == "configmap/cellar/cider-note")
+        })
+        .await;
+    assert_eq!(bench.condition("Ready")["reason"], "Deleting");
+    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
+        "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+    assert_abandoned(&bench, "configmap/cellar/cider-note").await;
+}
+
+#[tokio::test]
+async fn a_deletion_goes_through_though_nothing_can_be_looked_up_once_it_is_asked_to() {
+    let bench = Bench::ready().await;
+    bench.api.fail(Fault { method: "GET", path: "/api/v1/configmaps", code: 500, times: 1000 });
+    bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
+        "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
+    bench.api.delete(&press(0));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_deletion_that_cannot_finish_lets_go_when_patience_is_at_its_end() {
+    let bench = Bench::ready().await;
+    let mut stuck = note();
+    stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
+    bench.api.put(&stuck);
+    // Patience has a moment left: nobody but the controller's own clock tells it that it is over.
+    going_since(&bench, PressController::PATIENCE - Duration::from_secs(1));
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+    assert_abandoned(&bench, "configmap/cellar/cider-note").await;
+    assert!(bench.api.get(&note()).is_some(), "what another holds is his to let go");
+}
+
+#[tokio::test]
+async fn a_deletion_lets_go_when_patience_is_at_its_end_though_nothing_can_be_looked_up() {
+    let bench = Bench::ready().await;
+    bench.api.fail(Fault { method: "GET", path: "/api/v1/configmaps", code: 500, times: 1000 });
+    going_since(&bench, PressController::PATIENCE);
+    bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
+    assert_abandoned(&bench, "what could not be looked up").await;
+}
+
+/// Deletes the Press as if someone had this long ago.
+fn going_since(bench: &Bench, age: Duration) {
+    let mut going = press(0);
+    going["metadata"]["deletionTimestamp"] = (Timestamp::now() - age).to_string().into();
+    bench.api.put(&going);
+}
+
+/// One event says what was left behind.
+async fn assert_abandoned(bench: &Bench, what: &str) {
+    let events = bench.events("CleanupAbandoned", |events| !events.is_empty()).await;
+    let note = events[0]["note"].as_str().unwrap();
+    assert!(note.starts_with(&format!("left behind, and to be deleted by hand: {what}")), "{note}");
+    assert_eq!((events.len(), &events[0]["type"]), (1, &json!("Warning")));
+}
