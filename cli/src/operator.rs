@@ -7,7 +7,7 @@ use c5c3_kit::leader::Election;
 use c5c3_kit::logging::{self, Format};
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::Pace;
-use c5c3_kit::webhook::{self, Webhooks};
+use c5c3_kit::webhook::{self, Certificates, Webhooks};
 use c5c3_kit::{Operator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -60,7 +60,10 @@ async fn serve(args: OperatorArgs) -> Done {
         let kinds =
             operators.iter().flat_map(Operator::kinds).filter_map(|(version, kind)| c5c3_api::find(version, kind));
         let (webhooks, stop) = (Webhooks::new(kinds), stop.clone());
-        tokio::spawn(async move { webhook::serve(args.webhook_address, webhooks, &certificates, stop).await })
+        tokio::spawn(async move {
+            let listener = std::net::TcpListener::bind(args.webhook_address)?;
+            webhook::serve(listener, webhooks, Certificates::in_folder(certificates), stop).await
+        })
     });
     let signals = stop.clone();
     tokio::spawn(async move {

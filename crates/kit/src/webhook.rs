@@ -3,8 +3,8 @@
 //! `POST /validate` refuses an object with every problem at once; `POST /default` fills in defaults as a JSON patch.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::Path;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,31 +156,37 @@ fn answer(
     Json(response.into_review())
 }
 
-/// How often the certificate's files are looked at for a renewal.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_mins(1);
+/// The certificate of the server and its key: `tls.crt` and `tls.key` in a folder, as a mounted Secret has them.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    folder: PathBuf,
+    interval: Duration,
+}
 
-/// Serves over TLS until `stop`, with `tls.crt` and `tls.key` from `certificates`, as a mounted Secret has them. A
-/// renewed certificate is taken up without a restart.
-pub async fn serve(
-    address: SocketAddr,
-    webhooks: Webhooks,
-    certificates: &Path,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    let (certificate, key) = (certificates.join("tls.crt"), certificates.join("tls.key"));
-    let tls = RustlsConfig::from_pem_file(&certificate, &key).await?;
-    let handle = axum_server::Handle::new();
-    let (stopping, reloading) = (handle.clone(), tls.clone());
-    let keeper = tokio::spawn(async move {
+impl Certificates {
+    /// Those in a folder, which is looked at for a renewal each minute: as often as a kubelet brings one.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), interval: Duration::from_mins(1) }
+    }
+
+    /// Looks as often as this.
+    pub fn looked_at_every(self, interval: Duration) -> Self {
+        Self { interval, ..self }
+    }
+
+    fn files(&self) -> (PathBuf, PathBuf) {
+        (self.folder.join("tls.crt"), self.folder.join("tls.key"))
+    }
+
+    /// Takes up renewed ones, for ever.
+    async fn renew(&self, tls: &RustlsConfig) {
+        let (certificate, key) = self.files();
         let mut loaded = modified(&certificate).await;
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return stopping.graceful_shutdown(Some(Duration::from_secs(5))),
-                () = tokio::time::sleep(CERTIFICATE_INTERVAL) => {}
-            }
+            tokio::time::sleep(self.interval).await;
             let now = modified(&certificate).await;
             if now != loaded {
-                match reloading.reload_from_pem_file(&certificate, &key).await {
+                match tls.reload_from_pem_file(&certificate, &key).await {
                     Ok(()) => loaded = now,
                     Err(error) => {
                         tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again");
@@ -188,10 +194,30 @@ pub async fn serve(
                 }
             }
         }
+    }
+}
+
+/// Serves over TLS until `stop`. A renewed certificate is taken up without a restart.
+pub async fn serve(
+    listener: TcpListener,
+    webhooks: Webhooks,
+    certificates: Certificates,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let (certificate, key) = certificates.files();
+    let tls = RustlsConfig::from_pem_file(&certificate, &key).await?;
+    let handle = axum_server::Handle::new();
+    let (stopping, reloading) = (handle.clone(), tls.clone());
+    let keeper = tokio::spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => stopping.graceful_shutdown(Some(Duration::from_secs(5))),
+            () = certificates.renew(&reloading) => {}
+        }
     });
-    tracing::info!(%address, "serving admission webhooks");
-    let served =
-        axum_server::bind_rustls(address, tls).handle(handle).serve(webhooks.routes().into_make_service()).await;
+    tracing::info!(address = %listener.local_addr()?, "serving admission webhooks");
+    let server = axum_server::from_tcp_rustls(listener, tls)?.handle(handle);
+    let served = server.serve(webhooks.routes().into_make_service()).await;
     keeper.abort();
     served
 }

@@ -1,10 +1,23 @@
 //! Admission webhooks, as an API server calls them.
 
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
 use axum::body::Body;
-use c5c3_kit::webhook::Webhooks;
+use c5c3_auth::Pki;
+use c5c3_harness::TestCluster;
+use c5c3_kit::webhook::{self, Certificates, Webhooks};
 use http::Request;
 use http_body_util::BodyExt;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 async fn call(path: &str, request: Value) -> Value {
@@ -90,4 +103,80 @@ async fn what_is_no_review_is_answered_and_not_panicked_over() {
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(answer["response"]["allowed"], false);
+}
+
+/// A new authority, and in the folder a certificate of it for this machine: the authority's own certificate.
+fn certify(folder: &Path) -> ByteString {
+    let pki = Pki::in_memory(&[], Timestamp::now()).unwrap();
+    let identity = pki.issue_server(&["127.0.0.1"], Duration::from_hours(1), Timestamp::now()).unwrap();
+    std::fs::write(folder.join("tls.crt"), &identity.certificate).unwrap();
+    std::fs::write(folder.join("tls.key"), identity.key.expose_secret()).unwrap();
+    ByteString(pki.ca_pem().into())
+}
+
+/// Tempests, as a cluster serves them.
+struct Tempests(Api<DynamicObject>);
+
+impl Tempests {
+    async fn on(cluster: &TestCluster) -> Self {
+        let kind = GroupVersionKind::gvk("tempest.openstack.c5c3.io", "v1alpha1", "Tempest");
+        cluster.install(c5c3_api::find(&kind.api_version(), &kind.kind).unwrap().crd()).await.unwrap();
+        Self(Api::default_namespaced_with(cluster.client(), &ApiResource::from_gvk(&kind)))
+    }
+
+    /// What is said of one with this schedule; nothing is kept.
+    async fn try_out(&self, schedule: &str) -> Result<DynamicObject, kube::Error> {
+        let mut object = tempest(schedule);
+        object["metadata"] = json!({"name": "nightly"});
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        self.0.create(&params, &serde_json::from_value(object).unwrap()).await
+    }
+}
+
+#[tokio::test]
+async fn an_api_server_asks_over_tls_and_a_renewed_certificate_is_taken_up() {
+    let alone = "its webhook listens on this machine alone";
+    let Some(cluster) = TestCluster::embedded(alone).await.unwrap() else { return };
+    let tempests = Tempests::on(&cluster).await;
+    tempests.try_out("0 0 31 2 *").await.expect("nobody objects yet");
+
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let authority = certify(folder.path());
+    let (listener, stop) = (TcpListener::bind("127.0.0.1:0").unwrap(), CancellationToken::new());
+    let url = format!("https://{}/validate", listener.local_addr().unwrap());
+    let certificates = Certificates::in_folder(folder.path()).looked_at_every(Duration::from_millis(20));
+    let serving = tokio::spawn(webhook::serve(listener, Webhooks::new(c5c3_api::all()), certificates, stop.clone()));
+    let configuration = json!({"metadata": {"name": "rules"}, "webhooks": [{
+        "name": "rules.c5c3.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+        "clientConfig": {"url": url, "caBundle": authority},
+        "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["tempest.openstack.c5c3.io"],
+                   "apiVersions": ["v1alpha1"], "resources": ["tempests"]}],
+    }]});
+    let configurations = Api::<ValidatingWebhookConfiguration>::all(cluster.client());
+    configurations.create(&PostParams::default(), &serde_json::from_value(configuration).unwrap()).await.unwrap();
+
+    tempests.try_out("0 2 * * *").await.unwrap();
+    let Err(kube::Error::Api(refused)) = tempests.try_out("0 0 31 2 *").await else { panic!("not refused") };
+    assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
+    assert!(refused.message.contains("\"rules.c5c3.io\" denied the request"), "{}", refused.message);
+    assert!(
+        refused.message.contains("spec.schedule") && refused.message.contains("never fires"),
+        "{}",
+        refused.message
+    );
+
+    let renewed =
+        json!([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": certify(folder.path())}]);
+    let renewed = Patch::<()>::Json(serde_json::from_value(renewed).unwrap());
+    configurations.patch("rules", &PatchParams::default(), &renewed).await.unwrap();
+    let taken_up = async {
+        // Until then, who trusts the new authority alone does not trust the old certificate.
+        while tempests.try_out("0 2 * * *").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), taken_up).await.expect("the renewed certificate is taken up");
+    stop.cancel();
+    tokio::time::timeout(Duration::from_mins(1), serving).await.expect("it stops").unwrap().unwrap();
 }
