@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use c5c3_kinds::Resource;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::call::{Call, decode};
@@ -195,8 +196,8 @@ impl Verdict {
 }
 
 fn patch(response: &Value, kind: Kind) -> Result<Option<Vec<u8>>, String> {
-    let text = |field: &str| response[field].as_str().filter(|text| !text.is_empty());
-    match (text("patch"), text("patchType")) {
+    let patch_type = response["patchType"].as_str().filter(|text| !text.is_empty());
+    match (bytes(&response["patch"])?, patch_type) {
         (None, None) => Ok(None),
         (Some(_), _) if kind == Kind::Validating => Err("validating webhook may not return response.patch".to_owned()),
         (_, Some(_)) if kind == Kind::Validating => {
@@ -204,9 +205,19 @@ fn patch(response: &Value, kind: Kind) -> Result<Option<Vec<u8>>, String> {
         }
         (Some(_), None) => Err("webhook returned response.patch but not response.patchType".to_owned()),
         (None, Some(_)) => Err("webhook returned response.patchType but not response.patch".to_owned()),
-        (Some(patch), Some("JSONPatch")) => {
-            STANDARD.decode(patch).map(Some).map_err(|error| format!("response.patch is not base64: {error}"))
-        }
+        (Some(patch), Some("JSONPatch")) => Ok(Some(patch)),
         (Some(_), Some(other)) => Err(format!("unsupported patch type {other:?}")),
     }
+}
+
+/// Bytes in JSON: base64, or a list of numbers, as Go reads both and kube-rs writes the latter. None if there are none.
+fn bytes(value: &Value) -> Result<Option<Vec<u8>>, String> {
+    let bytes = match value {
+        Value::Null => Vec::new(),
+        Value::String(text) => {
+            STANDARD.decode(text).map_err(|error| format!("response.patch is not base64: {error}"))?
+        }
+        other => Vec::deserialize(other).map_err(|error| format!("response.patch holds no bytes: {error}"))?,
+    };
+    Ok((!bytes.is_empty()).then_some(bytes))
 }

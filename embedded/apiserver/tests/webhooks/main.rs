@@ -40,6 +40,15 @@ async fn a_mutating_webhook_changes_what_is_stored() {
 }
 
 #[tokio::test]
+async fn a_patch_may_be_a_list_of_numbers_as_kube_writes_it() {
+    let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"pruned": "yes"}}]).to_string();
+    let answer = json!({"allowed": true, "patchType": "JSONPatch", "patch": patch.as_bytes()});
+    let (cluster, hook) = (Cluster::start().await, Hook::start(Does::Answer(answer)).await);
+    cluster.register("mutating", "m", &[hook.entry("a.example.com", json!({}))]).await;
+    assert_eq!(cluster.plant("tree").await.created()["metadata"]["labels"], json!({"pruned": "yes"}));
+}
+
+#[tokio::test]
 async fn a_validating_webhook_refuses_in_its_own_words() {
     let cluster = Cluster::start().await;
     let status =
