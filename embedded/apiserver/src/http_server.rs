@@ -7,16 +7,18 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use c5c3_auth::{UserInfo, certificate_user};
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use jiff::Timestamp;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::controllers;
+use crate::patience::Patient;
 use crate::server::{LARGEST_BODY, Server};
 use crate::status::ApiError;
 
@@ -25,6 +27,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a client may take for the body of a request.
 const BODY_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long a client may take for anything that it is sent, be it an answer, a watch or a log.
+const READING_PATIENCE: Duration = Duration::from_mins(5);
+
+/// How often a client that speaks HTTP/2 is asked whether it is there, and how long it may take to say so. There is no
+/// other sign of life on a connection with no request, or with one that never ends.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What an HTTP/2 client says before anything else is this long.
+const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 
 /// How much of a body that is too large is read before the connection is given up.
 const MOST_DRAINED: usize = 64 * 1024 * 1024;
@@ -87,21 +100,38 @@ pub async fn listen(server: &Arc<Server>, address: SocketAddr) -> Result<Listeni
 async fn connection(server: Arc<Server>, acceptor: TlsAcceptor, stream: TcpStream) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else { return };
-    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let session = stream.get_ref().1;
+    let certificate = session.peer_certificates().and_then(|chain| chain.first());
     let user = certificate.and_then(|der| certificate_user(der, Timestamp::now()).ok());
+    let version = if session.alpn_protocol() == Some(b"h2") { Version::HTTP_2 } else { Version::HTTP_11 };
     let stop = server.stopped();
+    tokio::select! {
+        () = speak(server, stream, version, user) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// Answers the requests of one connection until it ends.
+async fn speak<S>(server: Arc<Server>, stream: S, version: Version, user: Option<UserInfo>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (server, user) = (server.clone(), user.clone());
         async move { Ok::<_, std::convert::Infallible>(serve(&server, request, user).await) }
     });
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1000).max_header_list_size(64 * 1024);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    tokio::select! {
-        _ = connection => {}
-        () = stop.cancelled() => {}
-    }
+    let stream = Patient::new(stream, READING_PATIENCE);
+    // Which of the two is known from the handshake. To guess it from the first bytes would be to wait for them for ever.
+    let _ = if version == Version::HTTP_2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_PATIENCE);
+        builder.max_concurrent_streams(1000).max_header_list_size(64 * 1024);
+        builder.serve_connection(TokioIo::new(stream.opening(PREFACE, PATIENCE)), service).await
+    } else {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+        builder.serve_connection(TokioIo::new(stream), service).with_upgrades().await
+    };
 }
 
 async fn serve(server: &Arc<Server>, request: Request<Incoming>, certificate: Option<UserInfo>) -> Response<Body> {
@@ -136,4 +166,106 @@ async fn collect(mut body: Incoming) -> Result<Option<Bytes>, hyper::Error> {
         }
     }
     Ok((size <= LARGEST_BODY).then(|| kept.freeze()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{Config, Storage};
+
+    /// A frame of HTTP/2 without flags, stream or payload.
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const PING: u8 = 6;
+
+    /// A client's end of a connection that holds so many bytes on their way, and the server's at work. From now on the
+    /// clock is a pretended one: it moves on when everybody waits for it.
+    async fn connect(version: Version, room: usize) -> (DuplexStream, JoinHandle<()>) {
+        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let (client, stream) = duplex(room);
+        tokio::time::pause();
+        let user = UserInfo::new("gardener", ["system:masters", "system:authenticated"]);
+        (client, tokio::spawn(speak(server, stream, version, Some(user))))
+    }
+
+    /// Waits until the server has hung up; how long it took.
+    async fn hung_up(served: JoinHandle<()>) -> Duration {
+        let began = Instant::now();
+        served.await.unwrap();
+        began.elapsed()
+    }
+
+    #[tokio::test]
+    async fn who_begins_no_request_is_hung_up_on() {
+        for (version, said) in [(Version::HTTP_11, ""), (Version::HTTP_11, "GET / HT"), (Version::HTTP_2, "PRI * HT")] {
+            let (mut client, served) = connect(version, 1024).await;
+            client.write_all(said.as_bytes()).await.unwrap();
+            let took = hung_up(served).await;
+            assert!((PATIENCE..2 * PATIENCE).contains(&took), "{version:?} {said:?}: {took:?}");
+            tokio::time::resume();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_answers_no_ping_is_hung_up_on() {
+        let (mut client, served) = connect(Version::HTTP_2, 1024).await;
+        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        client.write_all(&SETTINGS).await.unwrap();
+        let took = hung_up(served).await;
+        assert!(took < 2 * (PING_INTERVAL + PING_PATIENCE), "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn who_answers_pings_may_stay() {
+        let (mut client, served) = connect(Version::HTTP_2, 1024).await;
+        client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        client.write_all(&SETTINGS).await.unwrap();
+        let (began, mut pings) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_mins(30) {
+            let mut frame = [0; 9];
+            client.read_exact(&mut frame).await.unwrap();
+            let mut payload = vec![0; usize::from(frame[2])];
+            client.read_exact(&mut payload).await.unwrap();
+            if frame[3] == PING && frame[4] == 0 {
+                pings += 1;
+                frame[4] = 1;
+                client.write_all(&[&frame[..], &payload[..]].concat()).await.unwrap();
+            }
+        }
+        assert!(pings > 30 && !served.is_finished(), "{pings}");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_trickles_in_is_given_up() {
+        let (client, served) = connect(Version::HTTP_11, 64 * 1024).await;
+        let (mut answers, mut client) = tokio::io::split(client);
+        let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n";
+        client.write_all(head.as_bytes()).await.unwrap();
+        let trickling = tokio::spawn(async move {
+            while client.write_all(b" ").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let mut answer = String::new();
+        let took = hung_up(served).await;
+        answers.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("the body took too long"), "{answer}");
+        assert!((BODY_PATIENCE..2 * BODY_PATIENCE).contains(&took), "{took:?}");
+        trickling.abort();
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_nobody_reads_is_given_up() {
+        let (mut client, served) = connect(Version::HTTP_11, 512).await;
+        let head = "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        client.write_all(head.as_bytes()).await.unwrap();
+        let mut first = [0; 15];
+        client.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200 OK");
+        let took = hung_up(served).await;
+        assert!((READING_PATIENCE..2 * READING_PATIENCE).contains(&took), "{took:?}");
+    }
 }

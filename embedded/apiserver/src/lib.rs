@@ -28,6 +28,7 @@ mod nodes;
 mod object;
 mod openapi;
 mod path;
+mod patience;
 mod quotas;
 mod registry;
 mod reply;
