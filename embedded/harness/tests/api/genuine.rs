@@ -120,28 +120,62 @@ fn objects() -> Vec<(Value, (&'static str, Value), &'static str)> {
     ]
 }
 
+/// Every example of ours, without a namespace, with the file that it is from.
+fn examples() -> Vec<(PathBuf, Value)> {
+    let files = files(&root().join("examples")).into_iter().flat_map(|folder| files(&folder));
+    let all = files.flat_map(|file| documents(&file).into_iter().map(move |object| (file.clone(), object)));
+    all.filter(|(_, object)| object.is_object())
+        .map(|(file, mut object)| {
+            object["metadata"].as_object_mut().map(|metadata| metadata.remove("namespace"));
+            (file, object)
+        })
+        .collect()
+}
+
 #[tokio::test]
-async fn our_examples_apply_and_a_second_apply_changes_nothing() -> Tested {
+async fn our_examples_apply_again_without_a_change_and_two_managers_keep_their_fields() -> Tested {
     let (cluster, client) = cluster().await;
+    let mut kinds = BTreeMap::new();
     for kind in c5c3_api::all() {
         cluster.install(kind.crd()).await?;
+        kinds.insert((kind.api_version().to_owned(), kind.name().to_owned()), 0);
     }
-    let mut applied = BTreeMap::new();
-    for file in files(&root().join("examples")).iter().flat_map(|folder| files(folder)) {
-        for mut object in documents(&file).into_iter().filter(Value::is_object) {
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                metadata.remove("namespace");
-            }
-            let api = api(&client, &object).await;
-            let first =
-                apply(&api, "one", object.clone()).await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-            let second = apply(&api, "one", object.clone()).await?;
-            assert_eq!(second.resource_version(), first.resource_version(), "{}", file.display());
-            // The next example may bear the same name.
-            api.delete(&first.name_any(), &DeleteParams::default()).await?;
-            *applied.entry(object["kind"].to_string()).or_insert(0) += 1;
-        }
+    for (file, object) in examples() {
+        let file = file.display();
+        let api = api(&client, &object).await;
+        let first = apply(&api, "one", object.clone()).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let second = apply(&api, "one", object.clone()).await?;
+        assert_eq!(second.resource_version(), first.resource_version(), "{file}");
+
+        let bare = json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
+            "metadata": {"name": object["metadata"]["name"]}});
+        let mut labelled = bare.clone();
+        labelled["metadata"]["labels"] = json!({"example.org/checked-by": "two"});
+        let both = apply(&api, "two", labelled.clone()).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert_eq!(both.data["spec"], first.data["spec"], "{file}: what one set stays");
+        let again = apply(&api, "one", object.clone()).await?;
+        assert_eq!(
+            again.resource_version(),
+            both.resource_version(),
+            "{file}: what two set stays, and nothing else came"
+        );
+        assert_eq!(again.labels()["example.org/checked-by"], "two", "{file}");
+        assert_eq!(managers(&again), ["one", "two"], "{file}");
+        let alone = apply(&api, "two", bare).await?;
+        assert_eq!((&alone.data["spec"], alone.labels()), (&first.data["spec"], first.labels()), "{file}");
+
+        // The next example may bear the same name.
+        api.delete(&first.name_any(), &DeleteParams::default()).await?;
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        *kinds.get_mut(&(text("apiVersion"), text("kind"))).expect("a kind of ours") += 1;
     }
-    assert!(applied.len() > 15, "{applied:?}");
+    assert!(kinds.values().all(|count| *count >= 2), "a small and a full example of each: {kinds:?}");
     Ok(())
+}
+
+/// Who applied what an object holds.
+fn managers(object: &DynamicObject) -> Vec<&str> {
+    let mut found: Vec<&str> = object.managed_fields().iter().filter_map(|entry| entry.manager.as_deref()).collect();
+    found.sort_unstable();
+    found
 }
