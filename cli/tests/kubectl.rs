@@ -151,13 +151,22 @@ fn labels_and_annotations_are_set_and_selected_by() {
 fn a_watch_tells_what_happens_while_it_lasts() {
     let it = Terminal::with_keystone();
     it.ok("kubectl apply -f settings.yaml -f identity.yaml");
-    let watch = "kubectl get cm --watch-only --output-watch-events --field-selector metadata.name=settings --request-timeout=3s";
-    let changes = "sleep 1; kubectl label cm settings a=b; kubectl delete cm settings; kubectl create -f settings.yaml";
-    let text = it.ok(&format!("({changes}) > /dev/null & {watch}; wait"));
-    let events: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(events, ["MODIFIED", "DELETED", "ADDED"], "{text}");
-    let watch = "kubectl get ks -w --request-timeout=2s -o jsonpath='{.spec.replicas} '";
-    it.says(&format!("(sleep 0.7; kubectl scale ks identity --replicas=3) > /dev/null & {watch}; wait"), "1 3");
+    let watch = "kubectl get cm --output-watch-events --field-selector metadata.name=settings";
+    let (all, only) = (it.watching(&format!("{watch} --watch")), it.watching(&format!("{watch} --watch-only")));
+    it.ok("kubectl label cm settings a=b; kubectl delete cm settings; kubectl create -f settings.yaml");
+    let text = all.until(|text| events(text).len() == 4);
+    assert_eq!(events(&text), ["ADDED", "MODIFIED", "DELETED", "ADDED"], "{text}");
+    let text = only.until(|text| events(text).len() == 3);
+    assert_eq!(events(&text), ["MODIFIED", "DELETED", "ADDED"], "{text}");
+    let watch = it.watching("kubectl get ks -w -o jsonpath='{.spec.replicas} '");
+    it.ok("kubectl scale ks identity --replicas=3");
+    assert_eq!(watch.until(|text| text.ends_with("3 ")), "1 3 ");
+}
+
+/// What a watch with its header told, line by line.
+fn events(text: &str) -> Vec<&str> {
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
 }
 
 #[test]
@@ -215,23 +224,16 @@ fn fields_are_explained() {
 fn what_is_waited_for_arrives() {
     let it = Terminal::with_keystone();
     it.ok("kubectl apply -f settings.yaml -f identity.yaml");
-    let changed = r#"(sleep 0.5; kubectl patch cm settings --type=merge -p '{"data":{"colour":"red"}}') > /dev/null &"#;
-    it.says(
-        &format!("{changed} kubectl wait cm/settings --for=jsonpath='{{.data.colour}}'=red --timeout=10s; wait"),
-        "configmap/settings condition met",
-    );
+    let wait = it.watching("kubectl wait cm/settings --for=jsonpath='{.data.colour}'=red --timeout=60s");
+    it.ok(r#"kubectl patch cm settings --type=merge -p '{"data":{"colour":"red"}}'"#);
+    wait.ends("configmap/settings condition met");
     let condition = r#"{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Ready","message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1}]}}"#;
-    it.says(
-        &format!(
-            "(sleep 0.5; kubectl patch ks identity --subresource=status --type=merge -p '{condition}') > /dev/null & \
-            kubectl wait ks/identity --for=condition=Ready --timeout=10s; wait"
-        ),
-        &format!("{KEYSTONE} condition met"),
-    );
-    it.says(
-        "(sleep 0.5; kubectl delete ks identity) > /dev/null & kubectl wait ks/identity --for=delete --timeout=10s; wait",
-        &format!("{KEYSTONE} condition met"),
-    );
+    let wait = it.watching("kubectl wait ks/identity --for=condition=Ready --timeout=60s");
+    it.ok(&format!("kubectl patch ks identity --subresource=status --type=merge -p '{condition}'"));
+    wait.ends(&format!("{KEYSTONE} condition met"));
+    let wait = it.watching("kubectl wait ks/identity --for=delete --timeout=60s");
+    it.ok("kubectl delete ks identity");
+    wait.ends(&format!("{KEYSTONE} condition met"));
     it.fails("kubectl wait cm/settings --for=delete --timeout=300ms", "timed out waiting for the condition");
 }
 
@@ -266,7 +268,7 @@ fn a_deletion_takes_along_what_its_cascade_says() {
             let reference = serde_json::json!({"metadata": {"ownerReferences": [
                 {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true, "blockOwnerDeletion": true}]}});
             it.ok(&format!("kubectl patch cm settings --type=merge -p '{reference}'"));
-            it.tells(&format!("kubectl delete {owner} --cascade={cascade} --timeout=10s"), &["deleted"]);
+            it.tells(&format!("kubectl delete {owner} --cascade={cascade} --timeout=60s"), &["deleted"]);
             it.fails(&format!("kubectl get {owner}"), "NotFound");
             if stays {
                 it.says("kubectl get cm settings -o jsonpath='{.metadata.ownerReferences}'", "");
@@ -275,7 +277,7 @@ fn a_deletion_takes_along_what_its_cascade_says() {
                 // The owner is gone, so what it owned went before it.
                 it.fails("kubectl get cm settings", "NotFound");
             } else {
-                it.ok("kubectl wait cm/settings --for=delete --timeout=10s");
+                it.ok("kubectl wait cm/settings --for=delete --timeout=60s");
             }
         }
     }
@@ -287,11 +289,11 @@ fn a_namespace_goes_with_everything_in_it_and_a_definition_with_its_objects() {
     it.write("shop.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n");
     it.ok("kubectl apply -f shop.yaml");
     it.ok("kubectl apply -n shop -f web.yaml -f settings.yaml -f identity.yaml");
-    it.says("kubectl delete ns shop --timeout=20s", "namespace \"shop\" deleted");
+    it.says("kubectl delete ns shop --timeout=60s", "namespace \"shop\" deleted");
     it.says("kubectl get deploy,ks,cm -n shop -o name", "");
     it.fails("kubectl delete ns default", "forbidden");
     it.ok("kubectl apply -f identity.yaml");
-    it.ok("kubectl delete crd keystones.keystone.openstack.c5c3.io --timeout=20s");
+    it.ok("kubectl delete crd keystones.keystone.openstack.c5c3.io --timeout=60s");
     // kubectl remembers for hours what it discovered.
     it.fails("rm -r .kube && kubectl get keystones", "the server doesn't have a resource type \"keystones\"");
 }
@@ -302,7 +304,7 @@ fn all_our_kinds_are_installed_and_discovered() {
     let applied = it.ok("\"$C5C3\" crds | kubectl apply --server-side -f -");
     let count = applied.lines().filter(|line| line.ends_with("serverside-applied")).count();
     assert!(count >= 28, "{applied}");
-    let waited = it.ok("kubectl wait --for=condition=Established crd --all --timeout=20s");
+    let waited = it.ok("kubectl wait --for=condition=Established crd --all --timeout=60s");
     assert_eq!(waited.lines().count(), count);
     assert_eq!(it.rows("kubectl get crd").len(), count);
     it.tells("kubectl api-versions", &["apps/v1", "c5c3.io/v1alpha1", "\nv1"]);

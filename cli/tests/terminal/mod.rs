@@ -1,7 +1,10 @@
 //! A terminal with kubectl and a server of its own.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::NamedTempFile;
 
 use crate::server::Apiserver;
 
@@ -91,20 +94,32 @@ impl Terminal {
         std::fs::write(self.folder.path().join(name), text).unwrap();
     }
 
+    /// A shell that runs this.
+    fn shell(&self, script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        shell.env("KUBECONFIG", self.kubeconfig()).env("C5C3", env!("CARGO_BIN_EXE_c5c3"));
+        shell
+    }
+
     /// Runs a line: what it prints, both streams, and its exit code.
     pub fn run(&self, line: &str) -> (String, i32) {
-        let output = Command::new("sh")
-            .args(["-c", &format!("{{ {line}\n}} 2>&1")])
-            .current_dir(self.folder.path())
-            .env("HOME", self.folder.path())
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("C5C3", env!("CARGO_BIN_EXE_c5c3"))
-            .output()
-            .unwrap();
+        let output = self.shell(&format!("{{ {line}\n}} 2>&1")).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap().trim_end().to_owned();
         let code = output.status.code().unwrap();
         assert!(code != 127, "{line}: {text}\nkubectl is not on the PATH; `make test` installs it");
         (text, code)
+    }
+
+    /// Starts a kubectl that watches something, and returns when it does: it hears of all that happens from now on.
+    pub fn watching(&self, line: &str) -> Watching {
+        let (out, log) = (NamedTempFile::new().unwrap(), NamedTempFile::new().unwrap());
+        // It logs each request that was answered.
+        let mut shell = self.shell(&format!("exec {line} -v=6"));
+        shell.stdout(out.reopen().unwrap()).stderr(log.reopen().unwrap()).stdin(Stdio::null());
+        let watching = Watching { line: line.to_owned(), child: shell.spawn().unwrap(), out, log };
+        watching.wait("watches", |watching| read(&watching.log).contains("watch=true"));
+        watching
     }
 
     /// What a line prints that succeeds.
@@ -139,4 +154,57 @@ impl Terminal {
         let text = self.ok(line);
         text.lines().skip(1).map(|row| row.split_whitespace().map(ToOwned::to_owned).collect()).collect()
     }
+}
+
+/// A kubectl that watches something. Dropping it kills it.
+pub struct Watching {
+    line: String,
+    child: Child,
+    out: NamedTempFile,
+    log: NamedTempFile,
+}
+
+impl Watching {
+    /// What it has printed, once that is enough.
+    pub fn until(self, enough: impl Fn(&str) -> bool) -> String {
+        self.wait("prints enough", |watching| enough(&read(&watching.out)));
+        read(&self.out)
+    }
+
+    /// Asserts that it ends well, and has printed exactly this by then.
+    pub fn ends(mut self, wanted: &str) {
+        let began = Instant::now();
+        let ended = loop {
+            match self.child.try_wait().unwrap() {
+                Some(ended) => break ended,
+                None => self.pause(began, "ends"),
+            }
+        };
+        let text = read(&self.out);
+        assert!(ended.success() && text.trim_end() == wanted, "{}: {ended}\n{text}{}", self.line, read(&self.log));
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            self.pause(began, what);
+        }
+    }
+
+    fn pause(&self, began: Instant, what: &str) {
+        let told = || format!("{}{}", read(&self.out), read(&self.log));
+        assert!(began.elapsed() < Duration::from_mins(1), "{} never {what}:\n{}", self.line, told());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(file: &NamedTempFile) -> String {
+    std::fs::read_to_string(file.path()).unwrap()
 }
