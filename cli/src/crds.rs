@@ -23,8 +23,9 @@ fn files() -> Result<BTreeMap<String, String>, String> {
     c5c3_api::all()
         .iter()
         .map(|kind| {
-            let names = &kind.crd().spec.names;
-            let mut crd = serde_json::to_value(kind.crd()).map_err(|error| error.to_string())?;
+            let definition = kind.crd();
+            let names = &definition.spec.names;
+            let mut crd = serde_json::to_value(&definition).map_err(|error| error.to_string())?;
             // What a server writes; in a file it would only be noise.
             crd.as_object_mut().map(|crd| crd.remove("status"));
             let text =

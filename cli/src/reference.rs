@@ -36,21 +36,20 @@ fn index() -> String {
             file(kind),
             kind.api_version(),
             kind.crd().spec.scope,
-            cell(description(kind)),
+            cell(description(&kind.open_api())),
         );
     }
     text
 }
 
-fn description(kind: &Kind) -> &str {
-    let schema = kind.schema().json();
+fn description(schema: &Value) -> &str {
     let spec = schema["properties"]["spec"]["description"].as_str();
     spec.or(schema["description"].as_str()).unwrap_or_default()
 }
 
 fn page(kind: &Kind) -> String {
-    let schema = kind.schema().json();
-    let mut text = format!("# {}\n\n`{}`. {}\n", kind.name(), kind.api_version(), description(kind));
+    let schema = kind.open_api();
+    let mut text = format!("# {}\n\n`{}`. {}\n", kind.name(), kind.api_version(), description(&schema));
     for part in ["spec", "status"] {
         let root = &schema["properties"][part];
         if root.is_object() {

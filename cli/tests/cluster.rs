@@ -196,25 +196,6 @@ fn what_cannot_run_says_why_as_kubernetes_does() {
     event("no-image", "ErrImageNeverPull");
 }
 
-#[test]
-fn down_leaves_nothing_behind_and_wipe_leaves_not_even_the_data() {
-    let mut it = Machine::up(2);
-    it.write("web.yaml", WEB);
-    it.ok("kubectl apply -f web.yaml && kubectl rollout status deployment/web --timeout=120s");
-    let there = it.traces();
-    for trace in ["containerd", "c5c3 up", "node-agent", "c5c3br-", "table ip c5c3", "overlay", "/sys/fs/cgroup"] {
-        assert!(there.contains(trace), "{trace} is not among the traces that are looked for:\n{there}");
-    }
-    it.down(false);
-    assert_eq!(it.traces(), "");
-    assert!(it.data().join("cluster.json").exists());
-    it.again();
-    it.eventually("kubectl get deployment web -o jsonpath='{.status.readyReplicas}'", "2");
-    it.down(true);
-    assert_eq!(it.traces(), "");
-    assert!(!it.data().exists());
-}
-
 const STORE: &str = r#"
 apiVersion: v1
 kind: Service

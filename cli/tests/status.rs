@@ -22,7 +22,7 @@ async fn c5c3(kubeconfig: std::path::PathBuf, arguments: &'static [&'static str]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_control_plane_that_waits_is_shown_with_its_reason() {
     let cluster = TestCluster::start().await.unwrap();
-    cluster.install(c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
+    cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
     let port = cluster.listen().unwrap();
     let kubeconfig = port.kubeconfig();
     let (text, code) = c5c3(kubeconfig.clone(), &["status"]).await;

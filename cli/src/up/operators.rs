@@ -37,7 +37,7 @@ pub(super) async fn install(client: &Client) -> Result<(), String> {
 async fn definitions(client: &Client) -> Result<(), kube::Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for kind in c5c3_api::all() {
-        let mut definition = kind.crd().clone();
+        let mut definition = kind.crd();
         let name = definition.metadata.name.clone().unwrap_or_default();
         let hash = hash::of_json(&serde_json::to_value(&definition).map_err(kube::Error::SerdeError)?);
         let installed = definitions.get_opt(&name).await?;

@@ -27,14 +27,15 @@ pub fn problem(path: impl Into<String>, what: impl Into<String>, fix: impl Into<
     Problem { path: path.into(), kind: ProblemKind::Invalid, what: what.into(), fix: fix.into() }
 }
 
-/// One kind that we own, in one version. Its CRD and schema are made when they are first asked for: making all of them
-/// takes longer than most commands and tests otherwise need.
+/// One kind that we own, in one version. Its schema is made when it is first asked for: making all of them takes longer
+/// than most commands and tests otherwise need. Its CRD is made each time: as Rust types, all of them would take more memory
+/// than the rest of an operator.
 pub struct Kind {
     /// Second spellings of fields of its spec.
     pub aliases: &'static [Alias],
     api_version: String,
     name: String,
-    crd: LazyLock<CustomResourceDefinition>,
+    crd: fn() -> CustomResourceDefinition,
     schema: OnceLock<Schema>,
     rules: fn(Value) -> Problems,
 }
@@ -48,7 +49,7 @@ impl Kind {
             aliases: K::ALIASES,
             api_version: K::api_version(&()).into_owned(),
             name: K::kind(&()).into_owned(),
-            crd: LazyLock::new(|| crd::finish(&K::crd(), K::ALIASES)),
+            crd: || crd::finish(&K::crd(), K::ALIASES),
             schema: OnceLock::new(),
             rules: rules::<K>,
         }
@@ -70,18 +71,26 @@ impl Kind {
     }
 
     /// The CRD as it is installed.
-    pub fn crd(&self) -> &CustomResourceDefinition {
-        &self.crd
+    pub fn crd(&self) -> CustomResourceDefinition {
+        (self.crd)()
     }
 
     /// The compiled schema.
     pub fn schema(&self) -> &Schema {
-        self.schema.get_or_init(|| {
-            let schema =
-                self.crd.spec.versions[0].schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
-            let schema = serde_json::to_value(schema).expect("a schema is JSON");
-            Schema::compile(&schema).unwrap_or_else(|error| panic!("{}: {error}", self.name))
-        })
+        self.schema
+            .get_or_init(|| Schema::compile(&self.open_api()).unwrap_or_else(|error| panic!("{}: {error}", self.name)))
+    }
+
+    /// The schema as the CRD has it: `openAPIV3Schema`.
+    pub fn open_api(&self) -> Value {
+        let version = self.crd().spec.versions.into_iter().next();
+        let schema = version.and_then(|version| version.schema?.open_api_v3_schema);
+        serde_json::to_value(schema).expect("a schema is JSON")
+    }
+
+    /// Whether its status has a field of that name.
+    pub fn has_status_field(&self, name: &str) -> bool {
+        self.schema().has_field(&["status", name])
     }
 
     /// Everything that is wrong with `object`: unknown fields, types, CEL rules (also those about a change from `old`),

@@ -216,8 +216,7 @@ fn owned_fields(object: &DynamicObject, manager: &str) -> HashSet<String> {
 fn keep_known_fields(object: &DynamicObject, status: &mut Map<String, Value>) {
     let Some(types) = &object.types else { return };
     let Some(kind) = c5c3_api::find(&types.api_version, &types.kind) else { return };
-    let known = &kind.schema().json()["properties"]["status"]["properties"];
-    status.retain(|field, _| known.get(field).is_some());
+    status.retain(|field, _| kind.has_status_field(field));
 }
 
 /// Whether a status says the same. Fields and conditions of others in it are not ours to compare.

@@ -68,7 +68,7 @@ fn node(schema: &Value, at: &str, depth: usize) -> Result<Node, CompileError> {
     let mut node = scalars(map, at)?;
     for (name, value) in object(map, "properties", at)?.into_iter().flatten() {
         let child = below(value, &format!("properties.{name}"))?;
-        node.properties.insert(name.clone(), child);
+        node.properties.insert(name.clone(), Box::new(child));
     }
     node.additional = match map.get("additionalProperties") {
         None | Some(Value::Null | Value::Bool(false)) => Additional::None,
@@ -91,7 +91,7 @@ fn node(schema: &Value, at: &str, depth: usize) -> Result<Node, CompileError> {
             Additional::Of(node) => Some(&**node),
             _ => None,
         };
-        (node.properties.values().chain(additional)).chain(node.items.as_deref())
+        (node.properties.values().map(AsRef::as_ref).chain(additional)).chain(node.items.as_deref())
     };
     node.ruled = !node.rules.is_empty() || children().any(|child| child.ruled);
     node.keyed = node.list != ListType::Atomic || children().any(|child| child.keyed);

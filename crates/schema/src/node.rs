@@ -21,7 +21,8 @@ pub(crate) struct Node {
     pub(crate) summary: Option<String>,
     pub(crate) default: Option<Value>,
 
-    pub(crate) properties: BTreeMap<String, Node>,
+    /// Boxed, because a map has room for more than it holds, and a node is large.
+    pub(crate) properties: BTreeMap<String, Box<Node>>,
     pub(crate) additional: Additional,
     pub(crate) items: Option<Box<Node>>,
 

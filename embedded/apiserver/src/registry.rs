@@ -28,7 +28,7 @@ impl Served {
     /// Its schema; none for a definition whose schema does not compile, which is refused on the way in.
     pub fn schema(&self) -> Option<&Schema> {
         let compile = || match self.resource.custom() {
-            Some(custom) => Schema::compile(&custom.schema).ok(),
+            Some(_) => Schema::compile(&c5c3_kinds::schema(&self.resource)).ok(),
             None => c5c3_kinds::compiled(&self.resource).cloned(),
         };
         self.schema.get_or_init(compile).as_ref()
@@ -36,7 +36,7 @@ impl Served {
 
     /// How its objects merge.
     pub fn shape(&self) -> &Shape {
-        self.shape.get_or_init(|| Shape::compile(c5c3_kinds::schema(&self.resource)))
+        self.shape.get_or_init(|| Shape::compile(&c5c3_kinds::schema(&self.resource)))
     }
 
     /// Whether its status has an endpoint of its own, and so is not written with the object.

@@ -260,9 +260,10 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
 /// Decides what the cluster is to be, keeps that, and makes its links. One cluster of the machine at a time: two would
 /// take the same addresses.
 fn connect(folder: &Folder, asked: Option<u8>, marks: &[Mark], programs: &Programs) -> Result<Saved, UpError> {
-    let path = PathBuf::from("/run/c5c3.lock");
+    // A folder that is there before and after all that we make.
+    let path = PathBuf::from("/run");
     let failed = |source| FolderError::File { path: path.clone(), source };
-    let machine = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+    let machine = File::open(&path).map_err(failed)?;
     machine.lock().map_err(failed)?;
     let (had, place) = folder.load()?.map(|saved| (saved.nodes, (saved.block, saved.port))).unzip();
     let nodes = node::nodes(had.unwrap_or_default(), asked, marks).map_err(UpError::Asked)?;

@@ -26,7 +26,7 @@ pub use create::{initial_status, prepare_create, prepare_status_update, prepare_
 pub fn default(resource: &Resource, object: &mut Value) {
     let Some(compiled) = compiled(resource) else { return };
     compiled.default(object);
-    quantity::canonicalize(schema(resource), object);
+    quantity::canonicalize(&schema(resource), object);
     match (resource.group.as_str(), resource.kind.as_str()) {
         ("", "Pod") => pod::pod(object),
         ("", "PodTemplate") => {

@@ -87,7 +87,7 @@ fn fingerprint(resources: &[&Resource]) -> u64 {
             (&subresource.name, &subresource.kind).hash(&mut hasher);
         }
         if let Some(custom) = resource.custom() {
-            custom.schema.to_string().hash(&mut hasher);
+            custom.schema_text().hash(&mut hasher);
         }
     }
     hasher.finish()

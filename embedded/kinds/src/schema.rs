@@ -9,6 +9,7 @@ mod inline;
 mod merge;
 mod roots;
 
+use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
 use c5c3_schema::Schema;
@@ -25,22 +26,24 @@ use crate::resource::{Origin, Resource, builtin};
 ///
 /// It says nothing of required fields and enumerated values: a real API server decodes what lacks them and refuses it
 /// later, in validation, which is [`crate::validate`]'s.
-pub fn schema(resource: &Resource) -> &Value {
-    static ANYTHING: LazyLock<Value> =
-        LazyLock::new(|| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+pub fn schema(resource: &Resource) -> Cow<'static, Value> {
+    let anything = || Cow::Owned(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
     match &resource.origin {
-        Origin::BuiltIn => cell(resource).map_or(&*ANYTHING, |cell| {
-            cell.json.get_or_init(|| inline::inlined(&resource.group, &resource.version, &resource.kind))
-        }),
-        Origin::Custom(custom) if custom.schema.is_null() => &ANYTHING,
-        Origin::Custom(custom) => &custom.schema,
+        Origin::BuiltIn => built_in(resource).map_or_else(anything, Cow::Borrowed),
+        Origin::Custom(custom) => custom.schema().map_or_else(anything, Cow::Owned),
     }
+}
+
+/// The structural schema of a built-in resource, made once.
+pub(crate) fn built_in(resource: &Resource) -> Option<&'static Value> {
+    let make = || inline::inlined(&resource.group, &resource.version, &resource.kind);
+    Some(cell(resource)?.json.get_or_init(make))
 }
 
 /// The compiled schema of a built-in resource, made once; none for custom resources, whose definitions change.
 pub fn compiled(resource: &Resource) -> Option<&'static Schema> {
     let cell = cell(resource)?;
-    let compile = || Schema::compile(schema(resource)).expect("the schemas of built-in kinds compile");
+    let compile = || Schema::compile(&schema(resource)).expect("the schemas of built-in kinds compile");
     Some(cell.compiled.get_or_init(compile))
 }
 
@@ -69,6 +72,10 @@ fn cell(resource: &Resource) -> Option<&'static Cell> {
 mod tests {
     use super::*;
     use crate::resource::find;
+
+    fn schema(resource: &Resource) -> &'static Value {
+        built_in(resource).unwrap()
+    }
 
     fn at<'v>(schema: &'v Value, path: &str) -> &'v Value {
         path.split('.').fold(schema, |schema, step| match step {

@@ -43,7 +43,7 @@ pub fn validate(resource: &Resource, object: &Value, old: Option<&Value>) -> Pro
         return problems;
     }
     let mut report = Report::default();
-    walk::walk(crate::schema::schema(resource), object, &mut report);
+    walk::walk(&crate::schema::schema(resource), object, &mut report);
     kind(resource, object, old, &mut report);
     problems.extend(report.into_problems());
     problems

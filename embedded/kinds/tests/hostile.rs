@@ -47,7 +47,7 @@ fn exercise(resource: &Resource, object: &Value, old: &Value) {
 #[test]
 fn no_shape_of_an_object_makes_anything_panic() {
     for resource in builtin() {
-        let whole = full(schema(resource));
+        let whole = full(&schema(resource));
         let mut places = Vec::new();
         pointers(&whole, "", &mut places);
         // The large kinds share most of their fields through the pod template; a sample of each is enough.

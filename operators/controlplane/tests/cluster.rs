@@ -28,7 +28,7 @@ fn ready_is(reason: &'static str) -> impl Condition<SecretAggregate> {
 async fn an_aggregate_waits_becomes_ready_and_takes_its_target_with_it() {
     let cluster = TestCluster::start().await.unwrap();
     let client = cluster.client();
-    cluster.install(c5c3_api::find("c5c3.io/v1alpha1", "SecretAggregate").unwrap().crd()).await.unwrap();
+    cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "SecretAggregate").unwrap().crd()).await.unwrap();
     let cloud = cluster.namespace_named("cloud").await.unwrap();
     let (own, stop) = (client.clone(), CancellationToken::new());
     let token = stop.clone();

@@ -180,7 +180,7 @@ async fn furnished() -> TestCluster {
         ("c5c3.io/v1alpha1", "SecretAggregate"),
         ("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
     ] {
-        cluster.install(c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
+        cluster.install(&c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
     }
     for file in [
         "mariadb-operator/k8s.mariadb.com_mariadbs.yaml",

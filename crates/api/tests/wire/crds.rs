@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 #[test]
 fn every_schema_is_structural_and_its_rules_stay_within_the_servers_budget() {
     for kind in c5c3_api::all() {
-        let problems = c5c3_schema::lint(kind.schema().json());
+        let problems = c5c3_schema::lint(&kind.open_api());
         assert!(problems.is_empty(), "{}:\n{problems}", kind.name());
     }
 }
@@ -15,7 +15,7 @@ fn every_schema_is_structural_and_its_rules_stay_within_the_servers_budget() {
 #[test]
 fn every_crd_stays_small_enough_for_a_client_side_apply() {
     for kind in c5c3_api::all() {
-        let size = serde_json::to_string(kind.crd()).unwrap().len();
+        let size = serde_json::to_string(&kind.crd()).unwrap().len();
         // `kubectl apply` copies the object into an annotation, and annotations end at 256 KiB.
         assert!(size < 256 * 1024, "{} has {size} bytes", kind.name());
     }
@@ -25,7 +25,7 @@ fn every_crd_stays_small_enough_for_a_client_side_apply() {
 fn names_are_unique_and_every_kind_has_what_kubectl_users_expect() {
     let mut names = BTreeSet::new();
     for kind in c5c3_api::all() {
-        let (spec, label) = (&kind.crd().spec, kind.name());
+        let (spec, label) = (kind.crd().spec, kind.name());
         for short in spec.names.short_names.iter().flatten() {
             assert!(names.insert(short.clone()), "{label}: the short name {short} is taken");
         }
@@ -45,10 +45,11 @@ fn names_are_unique_and_every_kind_has_what_kubectl_users_expect() {
 #[test]
 fn a_kind_with_replicas_can_be_scaled() {
     for kind in c5c3_api::all() {
-        let schema = kind.schema().json();
+        let schema = &kind.open_api();
         let has_replicas = schema["properties"]["spec"]["properties"]["replicas"]["type"] == "integer"
             && !kind.aliases.iter().any(|alias| alias.alias == "replicas");
-        let scale = kind.crd().spec.versions[0].subresources.as_ref().and_then(|s| s.scale.as_ref());
+        let definition = kind.crd();
+        let scale = definition.spec.versions[0].subresources.as_ref().and_then(|s| s.scale.as_ref());
         assert_eq!(has_replicas, scale.is_some(), "{}", kind.name());
         if let Some(scale) = scale {
             for path in
@@ -64,7 +65,7 @@ fn a_kind_with_replicas_can_be_scaled() {
 #[test]
 fn conditions_are_a_map_by_type_so_that_several_managers_can_write_them() {
     for kind in c5c3_api::all() {
-        let conditions = &kind.schema().json()["properties"]["status"]["properties"]["conditions"];
+        let conditions = &kind.open_api()["properties"]["status"]["properties"]["conditions"];
         assert_eq!(conditions["x-kubernetes-list-type"], "map", "{}", kind.name());
         assert_eq!(conditions["x-kubernetes-list-map-keys"], json!(["type"]), "{}", kind.name());
     }
@@ -84,7 +85,7 @@ fn every_field_is_described_for_kubectl_explain() {
     }
     let mut found = Vec::new();
     for kind in c5c3_api::all() {
-        undescribed(kind.schema().json(), kind.name(), &mut found);
+        undescribed(&kind.open_api(), kind.name(), &mut found);
     }
     assert_eq!(found, [""; 0]);
 }

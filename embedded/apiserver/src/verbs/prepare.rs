@@ -201,7 +201,9 @@ pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>) -> 
     let mut problems = if resource.custom().is_some() {
         let mut problems = metadata();
         let found = schema.validate(object, old);
-        problems.extend(wording::reworded(&found, c5c3_kinds::schema(resource), object));
+        if !found.is_empty() {
+            problems.extend(wording::reworded(&found, &c5c3_kinds::schema(resource), object));
+        }
         problems
     } else {
         let found = schema.validate(object, None);

@@ -137,7 +137,7 @@ async fn our_examples_apply_again_without_a_change_and_two_managers_keep_their_f
     let (cluster, client) = cluster().await;
     let mut kinds = BTreeMap::new();
     for kind in c5c3_api::all() {
-        cluster.install(kind.crd()).await?;
+        cluster.install(&kind.crd()).await?;
         kinds.insert((kind.api_version().to_owned(), kind.name().to_owned()), 0);
     }
     for (file, object) in examples() {

@@ -94,10 +94,8 @@ fn references<'v>(schema: &'v Value, targets: &mut Vec<&'v str>) {
 /// A definition's schema with what every object has. One that lets any field through says nothing at all in version 2,
 /// whose readers would take the fields that it names for the only ones.
 fn complete(dialect: Dialect, resource: &Resource, custom: &Custom) -> Value {
-    let mut schema = match &custom.schema {
-        Value::Object(_) => custom.schema.clone(),
-        _ => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
-    };
+    let anything = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let mut schema = custom.schema().unwrap_or_else(anything);
     if dialect == Dialect::V2 && schema["x-kubernetes-preserve-unknown-fields"] == true {
         return json!({"type": "object", "x-kubernetes-group-version-kind": [resource.gvk()]});
     }

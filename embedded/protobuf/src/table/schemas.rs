@@ -13,7 +13,7 @@ const WITHOUT_SCHEMA: [&str; 5] = ["CreateOptions", "DeleteOptions", "PatchOptio
 fn schema_of(api_version: &str, kind: &str) -> Option<Value> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let is_it = |row: &&c5c3_kinds::Resource| row.group == group && row.version == version && row.kind == kind;
-    builtin().iter().find(is_it).map(|row| schema(row).clone()).or_else(|| schema_of_kind(group, version, kind))
+    builtin().iter().find(is_it).map(|row| schema(row).into_owned()).or_else(|| schema_of_kind(group, version, kind))
 }
 
 /// The JSON names of a message, inlined ones included, each with how its values look.

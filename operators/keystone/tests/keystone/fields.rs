@@ -256,7 +256,7 @@ fn a_change_of_any_field_takes_effect_or_is_refused_with_a_reason() {
 fn no_field_is_left_out() {
     let kind = c5c3_api::find(&Keystone::api_version(&()), &Keystone::kind(&())).unwrap();
     let mut known = BTreeSet::new();
-    leaves(&kind.schema().json()["properties"]["spec"], "", &mut known);
+    leaves(&kind.open_api()["properties"]["spec"], "", &mut known);
     let tried: BTreeSet<String> = FIELDS.iter().map(|(field, ..)| (*field).to_owned()).collect();
     assert_eq!(known.symmetric_difference(&tried).collect::<Vec<_>>(), Vec::<&String>::new());
 }

@@ -58,7 +58,7 @@ impl Stage {
         let cluster = TestCluster::in_process().await.unwrap();
         let client = cluster.client();
         let keystone = c5c3_api::find("keystone.openstack.c5c3.io/v1alpha1", "Keystone").unwrap();
-        cluster.install(keystone.crd()).await.unwrap();
+        cluster.install(&keystone.crd()).await.unwrap();
         for definition in [open::<MariaDB>(), open::<Database>(), open::<User>(), open::<Grant>()] {
             cluster.install(&definition).await.unwrap();
         }
