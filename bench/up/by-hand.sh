@@ -1,14 +1,16 @@
 #!/bin/bash
-# by-hand.sh ROOTS: from nothing to a token, with the servers of our images and nobody who orchestrates them.
+# by-hand.sh ARCHIVES WORK: from the archives of our images to a token, with nobody who orchestrates anything.
 #
-# ROOTS holds the unpacked images mariadb, rabbitmq, valkey, memcached and keystone. The steps are those that the operators
-# have run, in the same order and as much at once: the schema waits for the database, the API and the first administrator
-# for the schema, and nobody for the rest. All of it happens in namespaces of its own and ends with this script.
+# ARCHIVES holds mariadb.tar, rabbitmq.tar, valkey.tar, memcached.tar and keystone.tar; WORK is an empty folder. The steps are
+# those that the cluster and the operators do, in the same order and as much at once: images are imported into a containerd
+# of its own, the schema waits for the database, the API and the first administrator for the schema, and nobody for the rest.
+# All of it happens in namespaces of its own and ends with this script.
 # Prints a line for each step, with its seconds, and fails unless a token is issued in the end.
 set -euo pipefail
-roots=$1
-if [ "${2:-}" != inside ]; then
-    exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" "$roots" inside
+archives=$1 work=$2
+roots=$work/roots
+if [ "${3:-}" != inside ]; then
+    exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" "$archives" "$work" inside
 fi
 
 now() { echo "${EPOCHREALTIME/[.,]/}"; }
@@ -31,21 +33,42 @@ until_ok() {
     done
 }
 
-prepare() {
+ctr() { command ctr --address "$work/containerd.sock" "$@"; }
+
+containerd() {
+    local since; since=$(now)
     ip link set lo up
-    for image in mariadb rabbitmq valkey memcached keystone; do
-        local root=$roots/$image
-        mount --bind /proc "$root/proc"
-        mount --rbind /dev "$root/dev"
-        for folder in run tmp; do mount -t tmpfs -o mode=1777 tmpfs "$root/$folder"; done
-        cp /etc/hosts "$root/etc/hosts"
-        grep -qw "$HOSTNAME" "$root/etc/hosts" || echo "127.0.0.1 $HOSTNAME" >>"$root/etc/hosts"
-    done
-    for folder in mariadb/var/lib/mysql rabbitmq/var/lib/rabbitmq valkey/var/lib/valkey keystone/etc/keystone/keys; do
-        rm -rf "${roots:?}/$folder"
-        install -d -o 42424 -g 42424 "$roots/$folder"
-    done
+    cat >"$work/containerd.toml" <<CONF
+version = 2
+root = "$work/root"
+state = "$work/state"
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.internal.v1.opt"]
+[grpc]
+  address = "$work/containerd.sock"
+[ttrpc]
+  address = "$work/containerd.sock.ttrpc"
+CONF
+    command containerd --config "$work/containerd.toml" --log-level error >/dev/null 2>&1 &
+    until_ok ctr version
+    took containerd "$since"
 }
+
+# image NAME: imports and unpacks it, and makes a root of it that can be written to.
+image() {
+    local since root=$roots/$1; since=$(now)
+    ctr images import "$archives/$1.tar" >/dev/null
+    mkdir -p "$root"
+    ctr images mount --rw "$(ctr images ls -q | grep "/$1:" | head -n 1)" "$root" >/dev/null
+    mount --bind /proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    for folder in run tmp; do mount -t tmpfs -o mode=1777 tmpfs "$root/$folder"; done
+    cp /etc/hosts "$root/etc/hosts"
+    grep -qw "$HOSTNAME" "$root/etc/hosts" || echo "127.0.0.1 $HOSTNAME" >>"$root/etc/hosts"
+    took "$1: image" "$since"
+}
+
+# folder PATH: one below the roots that the services may write to.
+folder() { install -d -o 42424 -g 42424 "$roots/$1"; }
 
 memcached() {
     local since; since=$(now)
@@ -55,6 +78,7 @@ memcached() {
 }
 
 valkey() {
+    folder valkey/var/lib/valkey
     local since; since=$(now)
     within valkey valkey-server --bind 127.0.0.1 --dir /var/lib/valkey --appendonly yes >/dev/null 2>&1 &
     until_ok within valkey valkey-cli ping
@@ -62,6 +86,7 @@ valkey() {
 }
 
 rabbitmq() {
+    folder rabbitmq/var/lib/rabbitmq
     local since; since=$(now)
     within rabbitmq env HOME=/var/lib/rabbitmq RABBITMQ_MNESIA_BASE=/var/lib/rabbitmq/mnesia RABBITMQ_LOGS=- \
         RABBITMQ_NODENAME=rabbit@localhost /usr/lib/rabbitmq/bin/rabbitmq-server >/dev/null 2>&1 &
@@ -70,6 +95,8 @@ rabbitmq() {
 }
 
 mariadb() {
+    rm -rf "$roots/mariadb/var/lib/mysql"
+    folder mariadb/var/lib/mysql
     local since; since=$(now)
     within mariadb mariadb-install-db --no-defaults --auth-root-authentication-method=normal --skip-test-db \
         --datadir=/var/lib/mysql >/dev/null
@@ -85,6 +112,7 @@ mariadb() {
 
 configure() {
     local etc=$roots/keystone/etc/keystone
+    folder keystone/etc/keystone/keys
     for repository in fernet credential; do
         install -d -m 700 -o 42424 -g 42424 "$etc/keys/$repository"
         for key in 0 1; do
@@ -160,14 +188,16 @@ token() {
         "scope": {"project": {"name": "admin", "domain": {"id": "default"}}}}}' | grep -qi '^x-subject-token:'
 }
 
-prepare
-configure
 begun=$(now)
+containerd
+# The base goes with the first one; then two at a time, as a machine with two processors likes it.
+image mariadb
 waited=()
-memcached & waited+=($!)
-valkey & waited+=($!)
-rabbitmq & waited+=($!)
-mariadb
+mariadb & database=$!
+{ image memcached; memcached; image rabbitmq; rabbitmq; image valkey; valkey; } & waited+=($!)
+image keystone
+configure
+wait "$database"
 schema
 bootstrap & waited+=($!)
 api

@@ -96,17 +96,34 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Brings all images of an archive into a node's containerd, and waits until it shows them; their names. The archive
-/// is an OCI layout or what `docker save` writes.
+/// The names of the images in an archive, which is an OCI layout or what `docker save` writes.
+pub fn names(file: &Path) -> Result<Vec<String>, ImageError> {
+    Ok(held(file)?.into_iter().map(|image| image.name).collect())
+}
+
+fn held(file: &Path) -> Result<Vec<archive::Held>, ImageError> {
+    archive::images(File::open(file).map_err(ImageError::file(file))?).map_err(ImageError::file(file))
+}
+
+/// Brings all images of an archive into a node's containerd, unless it has them, and waits until it shows them; their names.
 pub async fn import(
     site: &Site,
     programs: &Programs,
     runtime: &Runtime,
     file: &Path,
 ) -> Result<Vec<String>, ImageError> {
-    let names = archive::names(File::open(file).map_err(ImageError::file(file))?).map_err(ImageError::file(file))?;
+    let held = held(file)?;
+    let names: Vec<String> = held.iter().map(|image| image.name.clone()).collect();
     if names.is_empty() {
         return Err(ImageError::Nameless(file.to_owned()));
+    }
+    let mut is_there = true;
+    for image in &held {
+        let there = runtime.image_status(&image.name).await?;
+        is_there &= there.is_some_and(|there| image.id.as_ref() == Some(&there.id));
+    }
+    if is_there {
+        return Ok(names);
     }
     let mut command = Command::new(&programs.ctr);
     // The CRI sees this namespace only.

@@ -1,6 +1,8 @@
 //! Whether a pod that was given to this node can run here. The scheduler has looked; a pod with `nodeName` has not asked
 //! it, and two schedulers do not ask each other.
 
+use k8s_openapi::api::core::v1::AppArmorProfile;
+
 use crate::cri_config::resources::{Amounts, requests};
 use crate::memory::Verdict;
 use crate::pod::Pod;
@@ -67,6 +69,10 @@ pub(crate) fn refusal(pod: &Pod, room: &Room) -> Option<Verdict> {
         let message = format!("Pod was rejected: forbidden sysctl: \"{sysctl}\" not allowlisted");
         return Some(Verdict { reason: "SysctlForbidden".to_owned(), message });
     }
+    if let Some(field) = unsupported(pod) {
+        let message = format!("Pod was rejected: {field} is not supported by this node; leave it out");
+        return Some(Verdict { reason: "UnexpectedAdmissionError".to_owned(), message });
+    }
     if host_ports(pod).iter().any(|port| room.ports.iter().any(|taken| taken.clashes(port))) {
         let message = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested \
                        pod ports";
@@ -91,6 +97,35 @@ pub(crate) fn refusal(pod: &Pod, room: &Room) -> Option<Verdict> {
     let mut all = amounts.into_iter().map(|(name, asked, used, has)| (name, number(asked), number(used), number(has)));
     let (name, asked, used, has) = all.find(|(_, asked, used, has)| *asked > 0 && used + asked > *has)?;
     Some(short(name, asked, used, has))
+}
+
+/// What a pod asks for and this node cannot do. To run it without would be to drop a protection without a word.
+fn unsupported(pod: &Pod) -> Option<String> {
+    let of_pod = pod.spec().security_context.as_ref();
+    if pod.spec().host_users == Some(false) {
+        return Some("spec.hostUsers: false".to_owned());
+    }
+    if of_pod.and_then(|context| context.supplemental_groups_policy.as_deref()) == Some("Strict") {
+        return Some("spec.securityContext.supplementalGroupsPolicy: Strict".to_owned());
+    }
+    let is_confined = |profile: Option<&AppArmorProfile>| profile.is_some_and(|profile| profile.type_ != "Unconfined");
+    if is_confined(of_pod.and_then(|context| context.app_armor_profile.as_ref())) {
+        return Some("spec.securityContext.appArmorProfile".to_owned());
+    }
+    pod.containers().find_map(|container| {
+        let mut mounts = container.volume_mounts.iter().flatten();
+        let profile = container.security_context.as_ref().and_then(|context| context.app_armor_profile.as_ref());
+        let field = if container.volume_devices.as_ref().is_some_and(|devices| !devices.is_empty()) {
+            "volumeDevices"
+        } else if is_confined(profile) {
+            "securityContext.appArmorProfile"
+        } else if mounts.any(|mount| mount.recursive_read_only.as_deref() == Some("Enabled")) {
+            "volumeMounts.recursiveReadOnly: Enabled"
+        } else {
+            return None;
+        };
+        Some(format!("{field} of container {}", container.name))
+    })
 }
 
 fn forbidden_sysctl(pod: &Pod) -> Option<String> {
@@ -143,6 +178,38 @@ mod tests {
         assert_eq!(reason(json!({"containerPort": 81, "hostPort": 8080, "protocol": "UDP"})), None);
         assert_eq!(reason(json!({"containerPort": 80, "hostPort": 8081})), None);
         assert_eq!(reason(json!({"containerPort": 80})), None);
+    }
+
+    #[test]
+    fn a_protection_that_the_node_cannot_give_is_refused_by_name() {
+        let container = |more: Value| {
+            let mut app = json!({"name": "app"});
+            app.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"containers": [app]})
+        };
+        let cases = [
+            (json!({"hostUsers": false}), "spec.hostUsers"),
+            (json!({"securityContext": {"supplementalGroupsPolicy": "Strict"}}), "supplementalGroupsPolicy"),
+            (json!({"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}), "appArmorProfile"),
+            (
+                container(json!({"volumeDevices": [{"name": "v", "devicePath": "/dev/v"}]})),
+                "volumeDevices of container app",
+            ),
+            (
+                container(json!({"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}})),
+                "appArmorProfile of",
+            ),
+            (
+                container(json!({"volumeMounts": [{"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}]})),
+                "volumeMounts.recursiveReadOnly",
+            ),
+        ];
+        for (spec, field) in cases {
+            let said = refused(spec).unwrap();
+            assert!(said.starts_with("UnexpectedAdmissionError: ") && said.contains(field), "{said}");
+        }
+        assert_eq!(refused(json!({"hostUsers": true})), None);
+        assert_eq!(refused(json!({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}})), None);
     }
 
     #[test]

@@ -182,30 +182,51 @@ fn architecture() -> &'static str {
     }
 }
 
-/// The names of the images in an archive, as containerd will have them.
-pub(super) fn names(archive: impl io::Read + Seek) -> io::Result<Vec<String>> {
+/// An image in an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Its name, as containerd will have it.
+    pub(super) name: String,
+    /// The digest of its configuration, by which a runtime tells images apart; none where the archive does not say it.
+    pub(super) id: Option<String>,
+}
+
+/// The images in an archive.
+pub(super) fn images(mut archive: impl io::Read + Seek) -> io::Result<Vec<Held>> {
     let (mut named, mut tagged) = (Vec::new(), Vec::new());
-    let mut archive = Archive::new(archive);
-    for entry in archive.entries_with_seek()? {
-        let mut entry = entry?;
-        let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
-        let into = match name.as_str() {
-            "index.json" => &mut named,
-            "manifest.json" => &mut tagged,
-            _ => continue,
-        };
-        let mut text = String::new();
-        entry.read_to_string(&mut text)?;
-        let document: Value = serde_json::from_str(&text)?;
-        let images = document.get("manifests").unwrap_or(&document).as_array().into_iter().flatten();
+    let mut documents = read(&mut archive, |name| matches!(name, "index.json" | "manifest.json"))?;
+    for (file, document) in &mut documents {
+        let images = document.get("manifests").unwrap_or(document).as_array().into_iter().flatten();
         for image in images {
-            into.extend(image["annotations"][NAME].as_str().map(str::to_owned));
+            let manifest = image["digest"].as_str().unwrap_or_default().to_owned();
             let tags = image["RepoTags"].as_array().into_iter().flatten();
-            into.extend(tags.filter_map(Value::as_str).map(str::to_owned));
+            let names = image["annotations"].get(NAME).into_iter().chain(tags).filter_map(Value::as_str);
+            let into = if file == "index.json" { &mut named } else { &mut tagged };
+            into.extend(names.map(|name| (name.to_owned(), manifest.clone())));
         }
     }
     // Newer versions of `docker save` write both; the index then comes first for containerd, too.
-    Ok(if named.is_empty() { tagged } else { named })
+    let found = if named.is_empty() { tagged } else { named };
+    let file = |digest: &str| format!("blobs/{}", digest.replace(':', "/"));
+    let manifests = read(&mut archive, |name| found.iter().any(|(_, digest)| file(digest) == name))?;
+    let id = |digest: &str| Some(manifests.get(&file(digest))?["config"]["digest"].as_str()?.to_owned());
+    Ok(found.into_iter().map(|(name, digest)| Held { id: id(&digest), name }).collect())
+}
+
+/// The JSON documents of an archive that are asked for. What lies between them is not read.
+fn read(archive: &mut (impl io::Read + Seek), wanted: impl Fn(&str) -> bool) -> io::Result<BTreeMap<String, Value>> {
+    archive.rewind()?;
+    let mut found = BTreeMap::new();
+    for entry in Archive::new(archive).entries_with_seek()? {
+        let mut entry = entry?;
+        let name = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
+        if wanted(&name) {
+            let mut text = String::new();
+            entry.read_to_string(&mut text)?;
+            found.insert(name, serde_json::from_str(&text)?);
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -224,7 +245,9 @@ mod tests {
     fn the_same_content_is_the_same_archive_and_knows_its_name() {
         let archive = image().archive().unwrap();
         assert_eq!(archive, image().archive().unwrap());
-        assert_eq!(names(Cursor::new(archive)).unwrap(), ["local.test/tool:3"]);
+        let held = images(Cursor::new(archive)).unwrap();
+        assert_eq!(held.iter().map(|image| image.name.as_str()).collect::<Vec<_>>(), ["local.test/tool:3"]);
+        assert!(held[0].id.as_ref().is_some_and(|id| id.starts_with("sha256:")), "{held:?}");
     }
 
     #[test]
@@ -241,7 +264,8 @@ mod tests {
         let mut tar = Builder::new(Vec::new());
         let manifest = br#"[{"Config":"x.json","RepoTags":["example.org/a:1","example.org/a:2"],"Layers":[]}]"#;
         append(&mut tar, "manifest.json", EntryType::Regular, 0o644, manifest).unwrap();
-        let names = names(Cursor::new(tar.into_inner().unwrap())).unwrap();
-        assert_eq!(names, ["example.org/a:1", "example.org/a:2"]);
+        let held = images(Cursor::new(tar.into_inner().unwrap())).unwrap();
+        let unknown = |name: &str| Held { name: name.into(), id: None };
+        assert_eq!(held, [unknown("example.org/a:1"), unknown("example.org/a:2")]);
     }
 }

@@ -196,7 +196,7 @@ impl Worker {
         let inspect = |error: c5c3_cri::CallError| StartFailure::new("ImageInspectError", error.reason);
         let mut there = self.node.runtime.image_status(image).await.map_err(inspect)?;
         // What is about to be imported need not be fetched.
-        while there.is_none() && archives::next(&self.node).await {
+        while there.is_none() && archives::next(&self.node, image).await {
             there = self.node.runtime.image_status(image).await.map_err(inspect)?;
         }
         match images::need(PullPolicy::of(container), there.is_some()) {
