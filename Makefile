@@ -14,14 +14,19 @@ OPENSTACK := 10.5.0
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check lint bench crds kubectl packages registry
+.PHONY: help up down clients test check lint bench crds kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 up: packages ## Start a cluster on this machine, in the background
 	cargo build --release --locked -p c5c3
+	@mkdir -p $(CACHE)/bin && ln -sf $(CARGO_TARGET_DIR)/release/c5c3 $(CACHE)/bin/c5c3
 	$(CARGO_TARGET_DIR)/release/c5c3 up --detach
+
+clients: kubectl $(PYTHON) ## Install kubectl and the OpenStack client, for a machine that has none
+	@mkdir -p $(CACHE)/bin && ln -sf $(CACHE)/python/bin/openstack $(CACHE)/bin/openstack
+	@echo 'they are beside c5c3: export PATH="$(CACHE)/bin:$$PATH"'
 
 down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe removes that too)
 	$(CARGO_TARGET_DIR)/release/c5c3 down
