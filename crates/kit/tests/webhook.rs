@@ -120,7 +120,7 @@ struct Tempests(Api<DynamicObject>);
 impl Tempests {
     async fn on(cluster: &TestCluster) -> Self {
         let kind = GroupVersionKind::gvk("tempest.openstack.c5c3.io", "v1alpha1", "Tempest");
-        cluster.install(c5c3_api::find(&kind.api_version(), &kind.kind).unwrap().crd()).await.unwrap();
+        cluster.install(&c5c3_api::find(&kind.api_version(), &kind.kind).unwrap().crd()).await.unwrap();
         Self(Api::default_namespaced_with(cluster.client(), &ApiResource::from_gvk(&kind)))
     }
 
