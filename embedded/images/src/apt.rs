@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::chroot::{self, Chroot, tail};
+use crate::chroot::{self, Chroot, Network, tail};
 use crate::lock::debian::{Archives, Deb};
 use crate::tools::APT_HELPER;
 use crate::{Problem, cache::Cache};
@@ -86,7 +86,7 @@ pub(crate) fn fetch(cache: &Cache, debs: &[Deb], scratch: &Path, stop: &AtomicBo
     if !absent.is_empty() {
         let archives = archives()?;
         let downloads = tempfile::tempdir_in(&pool).map_err(Problem::file(&pool))?;
-        let mut command = chroot::contained();
+        let mut command = chroot::contained(Network::Registries);
         command.args([APT_HELPER, "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root", "download-file"]);
         for deb in &absent {
             command.arg(archives.url(deb)).arg(downloads.path().join(deb.file())).arg(format!("SHA256:{}", deb.sha256));

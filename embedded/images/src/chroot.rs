@@ -12,6 +12,15 @@ use crate::plan::EPOCH;
 /// How often it is looked whether a command has ended, or is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// What a command can reach.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Network {
+    /// Nothing, not even this machine.
+    Nothing,
+    /// What this machine does: for those that download packages.
+    Registries,
+}
+
 /// Layers to run on, with a folder that takes what is written.
 #[derive(Debug)]
 pub(crate) struct Chroot<'a> {
@@ -25,6 +34,7 @@ pub(crate) struct Chroot<'a> {
     /// Files and folders of the machine, and their names in the build's `/run/build`, which is gone when it ends.
     pub(crate) lent: Vec<(PathBuf, &'static str)>,
     pub(crate) environment: Vec<(String, String)>,
+    pub(crate) network: Network,
     /// Where output goes.
     pub(crate) log: PathBuf,
     /// Set when the build is to end.
@@ -59,7 +69,7 @@ exec chroot . "$@"
 impl Chroot<'_> {
     /// Runs a shell script; what it printed.
     pub(crate) fn script(&self, script: &str, arguments: &[&str]) -> Result<String, Problem> {
-        let mut command = contained();
+        let mut command = contained(self.network);
         command.args(["sh", "-euc", ENTER, "enter"]).arg(self.options()).arg(&self.mount);
         for (from, name) in &self.lent {
             command.arg(from).arg(name);
@@ -104,10 +114,13 @@ fn environment() -> impl Iterator<Item = (String, String)> {
 }
 
 /// A command that ends with us and takes its children along, and whose mounts are its own. The environment is empty.
-pub(crate) fn contained() -> Command {
+pub(crate) fn contained(network: Network) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]);
     command.args(["--propagation", "private", "--mount-proc"]);
+    if network == Network::Nothing {
+        command.arg("--net");
+    }
     command.env_clear().envs(environment()).stdin(Stdio::null());
     command
 }

@@ -16,7 +16,7 @@ use c5c3_oci::{Compression, Layer, Layout};
 
 use crate::apt::{self, Unfetched};
 use crate::cache::{Bench, Built, Cache};
-use crate::chroot::{Chroot, tail};
+use crate::chroot::{Chroot, Network, tail};
 use crate::lock::changes;
 use crate::lock::debian::{Deb, versions};
 use crate::patch::Patch;
@@ -117,7 +117,7 @@ impl Site<'_> {
         self.bench.path("scratch")
     }
 
-    /// The layers below, to run commands on.
+    /// The layers below, to run commands on that reach nothing.
     fn chroot(&self) -> Chroot<'_> {
         Chroot {
             lower: self.stage.below.iter().map(|key| self.cache.files(key)).collect(),
@@ -126,6 +126,7 @@ impl Site<'_> {
             mount: self.bench.path("mount"),
             lent: Vec::new(),
             environment: Vec::new(),
+            network: Network::Nothing,
             log: self.scratch().join("output.log"),
             stop: self.stop,
         }
@@ -147,6 +148,7 @@ impl Site<'_> {
             overlay,
             lent: vec![(configuration, "apt.conf"), (sources, "sources.list"), (lists, "lists")],
             environment: vec![("APT_CONFIG".into(), "/run/build/apt.conf".into())],
+            network: Network::Registries,
             ..self.chroot()
         };
         apt::update(self.cache, &chroot)?;

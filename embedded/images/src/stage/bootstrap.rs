@@ -10,7 +10,7 @@ use super::{Chosen, Site, within};
 use crate::Problem;
 use crate::apt;
 use crate::cache::{names, remove};
-use crate::chroot::{self, contained};
+use crate::chroot::{self, Network, contained};
 use crate::definition::USER;
 use crate::lock::debian::Deb;
 
@@ -36,7 +36,7 @@ pub(super) fn build(site: &Site<'_>, suite: &str, packages: &[String], chosen: &
         fs::write(archive.join(name), text).map_err(Problem::file(&archive))?;
     }
     let source = format!("deb [trusted=yes] copy://{} ./", archive.display());
-    mmdebstrap(site, suite, packages, &site.root(), &[source])
+    mmdebstrap(site, suite, packages, &site.root(), &[source], Network::Nothing)
 }
 
 fn control(file: &Path) -> Result<String, Problem> {
@@ -49,7 +49,7 @@ pub(super) fn resolve(site: &Site<'_>, suite: &str, packages: &[String]) -> Resu
     let first = site.scratch().join("first");
     let sources = apt::sources(&apt::archives()?, suite);
     let sources: Vec<_> = sources.lines().map(str::to_owned).collect();
-    mmdebstrap(site, suite, packages, &first, &sources)?;
+    mmdebstrap(site, suite, packages, &first, &sources, Network::Registries)?;
     let chroot = site.asking(vec![first])?;
     let said = chroot.script("dpkg-query -W -f '${Package}:${Architecture}=${Version}\\n'", &[])?;
     let installed: Vec<_> = said.lines().collect();
@@ -62,8 +62,9 @@ fn mmdebstrap(
     packages: &[String],
     root: &Path,
     sources: &[String],
+    network: Network,
 ) -> Result<(), Problem> {
-    let mut command = contained();
+    let mut command = contained(network);
     command.args(["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--architectures=amd64"]);
     command.arg(format!("--include={}", packages.join(",")));
     command.args(["--aptopt=Apt::Install-Recommends \"false\"", "--aptopt=Acquire::Languages \"none\""]);

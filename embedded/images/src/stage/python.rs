@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Site, shortened, within};
 use crate::Problem;
-use crate::chroot::{Chroot, tail};
+use crate::chroot::{Chroot, Network, tail};
 use crate::patch::{self, Patch};
 use crate::plan::Environment;
 use crate::tools;
@@ -52,12 +52,12 @@ pub(super) fn build(site: &Site<'_>, environment: &Environment) -> Result<(), Pr
     for file in [".lock", ".gitignore", "CACHEDIR.TAG"] {
         crate::cache::remove(&venv.join(file)).map_err(within)?;
     }
-    chroot.script(COMPILE, &[&environment.venv]).map(drop).map_err(shortened)
+    site.chroot().script(COMPILE, &[&environment.venv]).map(drop).map_err(shortened)
 }
 
-/// The layers below, with uv, its cache and the lock.
+/// The layers below, with uv, its cache, the lock, and a way to the index of packages.
 fn uv<'a>(site: &'a Site<'_>, lock: &str) -> Result<Chroot<'a>, Problem> {
-    let mut chroot = site.chroot();
+    let mut chroot = Chroot { network: Network::Registries, ..site.chroot() };
     chroot.lent = vec![
         (tools::uv(site.cache).map_err(within)?, "uv"),
         (site.cache.folder("uv"), "uv-cache"),
