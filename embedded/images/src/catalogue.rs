@@ -65,6 +65,12 @@ impl Catalogue {
         }
         let catalogue = Self { files, folder, definitions };
         catalogue.definitions.values().try_for_each(|definition| catalogue.check(definition))?;
+        for file in catalogue.below("debian") {
+            let known = file.strip_suffix(".lock").is_some_and(|name| catalogue.definitions.contains_key(name));
+            if !known {
+                return Err(Error::definition(format!("debian/{file}"), "it is the lock of no image and no layer"));
+            }
+        }
         Ok(catalogue)
     }
 
@@ -124,14 +130,10 @@ impl Catalogue {
         self.files.get(path).map(String::as_str)
     }
 
-    /// The files directly in a folder, by name, in their order.
-    pub(crate) fn within<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    /// The paths of all files in a folder and those below, seen from there, in their order.
+    pub(crate) fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = &'a str> {
         let prefix = format!("{folder}/");
-        let files = self
-            .files
-            .range(prefix.clone()..)
-            .map_while(move |(path, text)| path.strip_prefix(&prefix).map(|name| (name, text.as_str())));
-        files.filter(|(name, _)| !name.contains('/'))
+        self.files.range(prefix.clone()..).map_while(move |(path, _)| path.strip_prefix(&prefix))
     }
 }
 
@@ -178,6 +180,12 @@ mod tests {
         assert_eq!(missing, "a.yaml: there is no b to stand on");
         let circle = catalogue(&[("a.yaml", "title: A\nfrom: b"), ("layers/b.yaml", "title: B\nfrom: a")]);
         assert_eq!(circle.unwrap_err().to_string(), "a.yaml: it stands on itself");
+    }
+
+    #[test]
+    fn a_debian_lock_of_nothing_is_refused_by_its_file() {
+        let error = catalogue(&[("a.yaml", "title: A\nbootstrap: { suite: x }"), ("debian/b.lock", "")]).unwrap_err();
+        assert_eq!(error.to_string(), "debian/b.lock: it is the lock of no image and no layer");
     }
 
     #[test]

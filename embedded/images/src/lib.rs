@@ -16,6 +16,9 @@
 //! archive has only the newest version of each package, however; what it has given up is replaced by what it has now, with
 //! a note, unless [`Builder::locked`] says that this ends the build.
 //!
+//! What downloads packages reaches what this machine does; everything else of a build, from the installation of Debian
+//! packages to scripts, runs in a network of its own that leads nowhere.
+//!
 //! Not here: how images are stored, moved and signed (`c5c3-oci`), other architectures than amd64. A patch changes installed
 //! files, and leaves the package's own list of hashes (`RECORD`) as it was.
 
@@ -40,6 +43,7 @@ mod provenance;
 mod release;
 pub mod relock;
 mod stage;
+mod strays;
 mod tools;
 pub mod version;
 

@@ -9,6 +9,7 @@ use crate::definition::Definition;
 use crate::lock::{debian, python};
 use crate::patch::Patch;
 use crate::release::Release;
+use crate::strays;
 use crate::version::{normal, upstream};
 use crate::{Error, Problem};
 
@@ -172,6 +173,7 @@ pub struct Binary {
 impl Plan {
     /// The stages of some images, and of all that they stand on.
     pub fn new(inputs: Inputs<'_>, images: &[&str]) -> Result<Self, Error> {
+        strays::refuse_idle(inputs.catalogue, inputs.release)?;
         let mut planner = Planner { inputs, plan: Self::default(), shipped: BTreeMap::new() };
         for name in images {
             let layers = planner.layers(name)?;
@@ -289,15 +291,16 @@ impl Planner<'_> {
             problem: Problem::Lock(format!("{file}: {reason}")),
         };
         let lock = catalogue.file(&file).ok_or_else(|| wrong("it is not there".into()))?;
-        let pinned = python::parse(lock).map_err(wrong)?;
+        let locked = python::parse(lock).map_err(wrong)?;
         let source = release.source(&definition.name)?;
-        if !pinned.iter().any(|pin| pin.name == normal(&source.package) && pin.version == source.version) {
+        if locked.version(&normal(&source.package)) != Some(&source.version) {
             return Err(wrong(format!("it does not have {} {}", source.package, source.version)));
         }
-        if let Some(reason) = python::contradiction(&pinned, &release.overrides(catalogue, &definition.name)?) {
+        if let Some(reason) = locked.contradiction(&release.overrides(catalogue, &definition.name)?) {
             return Err(wrong(reason));
         }
-        let has = |library: &str| pinned.iter().any(|pin| pin.name == library);
+        strays::refuse_idle_of(catalogue, release, &definition.name, &locked)?;
+        let has = |library: &str| locked.version(library).is_some();
         Ok(Environment {
             venv: python.venv.clone(),
             lock: lock.to_owned(),

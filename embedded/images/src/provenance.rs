@@ -42,7 +42,7 @@ pub fn provenance(builder: &Builder, image: &BuiltImage) -> Result<Provenance, E
     let lock = lock.map_err(|reason| Error::definition(&file, reason))?;
     let overrides = builder.release.overrides(&builder.catalogue, name)?;
     let main = normal(&builder.release.source(name)?.package);
-    for package in lock {
+    for package in lock.packages {
         let of = |patch: &&Applied| match patch.kind.as_str() {
             "service" => package.name == main,
             _ => normal(&patch.of) == package.name,

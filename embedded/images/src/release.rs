@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::catalogue::Catalogue;
 use crate::patch::Patch;
+use crate::strays;
 use crate::version::normal;
+
+/// The name of the overrides that are no single image's.
+pub(crate) const FOR_ALL: &str = "constraints";
 
 /// A release, as its folder has it.
 #[derive(Clone, Debug)]
@@ -82,7 +86,19 @@ impl Release {
         let sources: Sources = yaml(catalogue, &format!("releases/{name}/sources.yaml"))?;
         let extras = format!("releases/{name}/extra-packages.yaml");
         let extras = if catalogue.file(&extras).is_some() { yaml(catalogue, &extras)? } else { BTreeMap::new() };
-        Ok(Self { name: name.to_owned(), cutoff: sources.cutoff, sources: sources.images, extras })
+        let release = Self { name: name.to_owned(), cutoff: sources.cutoff, sources: sources.images, extras };
+        strays::refuse(catalogue, &release)?;
+        Ok(release)
+    }
+
+    /// The images that have a source.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+
+    /// The images that have something beside their definitions, with it.
+    pub(crate) fn all_extras(&self) -> impl Iterator<Item = (&str, &Extras)> {
+        self.extras.iter().map(|(image, extras)| (image.as_str(), extras))
     }
 
     /// Where the main package of an image comes from.
@@ -104,16 +120,26 @@ impl Release {
     /// What the lock of an image must have: the image's own overrides, then those of all images.
     pub fn overrides(&self, catalogue: &Catalogue, image: &str) -> Result<Vec<Override>, Error> {
         let mut found: Vec<Override> = Vec::new();
-        for file in [image, "constraints"].map(|name| format!("releases/{}/overrides/{name}.txt", self.name)) {
-            for change in parse_overrides(catalogue.file(&file).unwrap_or_default())
-                .map_err(|reason| Error::definition(&file, reason))?
-            {
+        for change in [image, FOR_ALL].map(|name| self.overrides_of(catalogue, name)) {
+            for change in change? {
                 if found.iter().all(|known| known.package() != change.package()) {
                     found.push(change);
                 }
             }
         }
         Ok(found)
+    }
+
+    /// The overrides of one file: an image's own, or those of all.
+    pub(crate) fn overrides_of(&self, catalogue: &Catalogue, name: &str) -> Result<Vec<Override>, Error> {
+        let file = self.overrides_file(name);
+        let text = catalogue.file(&file).unwrap_or_default();
+        parse_overrides(text).map_err(|reason| Error::definition(file, reason))
+    }
+
+    /// Where the overrides of an image are, or of all.
+    pub(crate) fn overrides_file(&self, name: &str) -> String {
+        format!("releases/{}/overrides/{name}.txt", self.name)
     }
 
     /// The cut-offs of packages that have one of their own.
@@ -124,34 +150,24 @@ impl Release {
 
     /// The patches of an image in their order: those of the libraries that it has, then its own.
     pub fn patches(&self, catalogue: &Catalogue, image: &str, has: impl Fn(&str) -> bool) -> Vec<Patch> {
-        let folder = format!("releases/{}/patches", self.name);
         let mut patches = Vec::new();
-        for (path, text) in catalogue.files.range(format!("{folder}/library/")..) {
-            let Some(rest) = path.strip_prefix(&format!("{folder}/library/")) else { break };
-            if let Some((library, name)) = rest.split_once('/').filter(|(_, name)| is_patch(name))
-                && has(&normal(library))
-            {
-                patches.push(Patch {
-                    kind: "library".into(),
-                    of: normal(library),
-                    name: name.into(),
-                    text: text.clone(),
-                });
+        let mut found = |kind: &str, is_for: &dyn Fn(&str) -> bool| {
+            let folder = format!("releases/{}/patches/{kind}", self.name);
+            for path in catalogue.below(&folder) {
+                if let Some((of, name)) = path.split_once('/').filter(|(of, name)| is_patch(name) && is_for(of)) {
+                    let text = catalogue.file(&format!("{folder}/{path}")).unwrap_or_default().to_owned();
+                    patches.push(Patch { kind: kind.into(), of: normal(of), name: name.into(), text });
+                }
             }
-        }
-        let folder = format!("{folder}/service/{image}");
-        let own = catalogue.within(&folder).filter(|(name, _)| is_patch(name));
-        patches.extend(own.map(|(name, text)| Patch {
-            kind: "service".into(),
-            of: image.to_owned(),
-            name: name.to_owned(),
-            text: text.to_owned(),
-        }));
+        };
+        found("library", &|library| has(&normal(library)));
+        found("service", &|name| name == image);
         patches
     }
 }
 
-fn is_patch(name: &str) -> bool {
+/// Whether a file is a patch, by its name.
+pub(crate) fn is_patch(name: &str) -> bool {
     std::path::Path::new(name).extension().is_some_and(|end| end == "patch")
 }
 

@@ -11,6 +11,7 @@ use crate::plan::{Key, Stage, debian_lock_file};
 use crate::progress::Progress;
 use crate::release::Override;
 use crate::stage;
+use crate::strays;
 use crate::tools;
 use crate::{Error, Problem};
 
@@ -26,49 +27,91 @@ pub struct Renewed {
 }
 
 /// Renews the lock of an image's Python packages. What still fits stays as it is, unless everything is to be chosen anew.
+/// An override of the image's own that removes what nothing asks for is refused.
 pub fn python(builder: &Builder, image: &Definition, anew: bool) -> Result<Option<Renewed>, Error> {
     let Some(environment) = &image.python else { return Ok(None) };
     let (release, catalogue) = (&builder.release, &builder.catalogue);
     let (source, extras, file) =
         (release.source(&image.name)?, release.extras(&image.name), release.lock_file(&image.name));
-    let scratch = tempfile::tempdir().map_err(Error::file(Path::new("a folder for temporary files")))?;
-    let write = |name: &str, text: String| {
-        let path = scratch.path().join(name);
-        fs::write(&path, text).map(|()| path.clone()).map_err(Error::file(&path))
-    };
     let main = match extras.pip_extras.join(",") {
         none if none.is_empty() => source.package.clone(),
         some => format!("{}[{some}]", source.package),
     };
     let mut wanted = vec![format!("{main}=={}", source.version)];
     wanted.extend(environment.packages.iter().chain(&extras.pip_packages).cloned());
-    let requirements = write("requirements.in", wanted.join("\n"))?;
-    let (pins, excludes) = split(&release.overrides(catalogue, &image.name)?);
-    let (pins, excludes) = (write("overrides.txt", pins)?, write("excludes.txt", excludes)?);
-    let before = catalogue.file(&file).unwrap_or_default();
-    let lock = write("lock.txt", if anew { String::new() } else { before.to_owned() })?;
-
-    let mut command = Command::new(tools::uv(&builder.cache)?);
-    command.args(["pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate", "--generate-hashes"]);
-    command.args(["--python-version", "3.13", "--python-platform", "x86_64-manylinux_2_40"]);
-    command.args(["--exclude-newer", &release.cutoff]);
-    for (package, cutoff) in release.cutoffs(&image.name)? {
-        command.args(["--exclude-newer-package".to_owned(), format!("{package}={cutoff}")]);
-    }
-    command.arg("--overrides").arg(pins).arg("--excludes").arg(excludes);
-    command.arg("--output-file").arg(&lock).arg(requirements);
-    command.env("UV_CACHE_DIR", builder.cache.folder("uv")).env("UV_NO_PROGRESS", "1");
-    let output = command.output().map_err(Error::file(Path::new("uv")))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let problem = stage::explained(Problem::Command(said));
-        return Err(Error::Stage { image: image.name.clone(), stage: "lock", problem });
-    }
-    let text = fs::read_to_string(&lock).map_err(Error::file(&lock))?;
+    let overrides = release.overrides(catalogue, &image.name)?;
+    let (pins, excludes) = split(&overrides);
+    let old = catalogue.file(&file).unwrap_or_default();
+    let before = if anew { "" } else { old };
+    let question = Question { builder, image: &image.name, requirements: wanted.join("\n"), pins };
+    let compiled = question.ask(&excludes, before)?;
+    let without = left_out(&question, &overrides, before)?;
+    let text = python::print(&compiled, &without);
     let wrong = |reason| Error::definition(&file, reason);
-    let (old, new) = (python::parse(before).unwrap_or_default(), python::parse(&text).map_err(wrong)?);
-    let changes = changes(pairs(&old), pairs(&new));
+    let (old, new) = (python::parse(old).unwrap_or_default(), python::parse(&text).map_err(wrong)?);
+    let changes = changes(pairs(&old.packages), pairs(&new.packages));
     Ok(Some(Renewed { file, text, changes }))
+}
+
+/// What a lock is asked for.
+struct Question<'a> {
+    builder: &'a Builder,
+    image: &'a str,
+    requirements: String,
+    pins: String,
+}
+
+impl Question<'_> {
+    /// The lock that uv makes of it, without some packages, and with what still fits of the one before.
+    fn ask(&self, excludes: &str, before: &str) -> Result<String, Error> {
+        let release = &self.builder.release;
+        let scratch = tempfile::tempdir().map_err(Error::file(Path::new("a folder for temporary files")))?;
+        let write = |name: &str, text: &str| {
+            let path = scratch.path().join(name);
+            fs::write(&path, text).map(|()| path.clone()).map_err(Error::file(&path))
+        };
+        let (requirements, pins) = (write("requirements.in", &self.requirements)?, write("overrides.txt", &self.pins)?);
+        let (excludes, lock) = (write("excludes.txt", excludes)?, write("lock.txt", before)?);
+        let mut command = Command::new(tools::uv(&self.builder.cache)?);
+        command.args(["pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate", "--generate-hashes"]);
+        command.args(["--python-version", "3.13", "--python-platform", "x86_64-manylinux_2_40"]);
+        command.args(["--exclude-newer", &release.cutoff]);
+        for (package, cutoff) in release.cutoffs(self.image)? {
+            command.args(["--exclude-newer-package".to_owned(), format!("{package}={cutoff}")]);
+        }
+        command.arg("--overrides").arg(pins).arg("--excludes").arg(excludes);
+        command.arg("--output-file").arg(&lock).arg(requirements);
+        command.env("UV_CACHE_DIR", self.builder.cache.folder("uv")).env("UV_NO_PROGRESS", "1");
+        let output = command.output().map_err(Error::file(Path::new("uv")))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let problem = stage::explained(Problem::Command(said));
+            return Err(Error::Stage { image: self.image.to_owned(), stage: "lock", problem });
+        }
+        fs::read_to_string(&lock).map_err(Error::file(&lock))
+    }
+}
+
+/// The packages that overrides remove and that would be there otherwise, which is found out by asking again.
+fn left_out(question: &Question<'_>, overrides: &[Override], before: &str) -> Result<Vec<String>, Error> {
+    let removed = overrides.iter().filter(|change| matches!(change, Override::Remove { .. }));
+    let removed: Vec<_> = removed.map(|change| change.package().to_owned()).collect();
+    if removed.is_empty() {
+        return Ok(removed);
+    }
+    // With what overrides remove there may be no answer at all, and then they have their reason.
+    let Ok(complete) = question.ask("", before) else { return Ok(removed) };
+    let wrong = |reason| Error::definition(question.builder.release.lock_file(question.image), reason);
+    let complete = python::parse(&complete).map_err(wrong)?;
+    let is_asked_for = |package: &String| complete.version(package).is_some();
+    let release = &question.builder.release;
+    let own = release.overrides_of(&question.builder.catalogue, question.image)?;
+    if let Some(idle) = removed.iter().find(|one| !is_asked_for(one) && own.iter().any(|own| own.package() == *one)) {
+        let near = strays::hint(idle, complete.names());
+        let reason = format!("it removes {idle}, which {} would not have anyway{near}", question.image);
+        return Err(Error::definition(release.overrides_file(question.image), reason));
+    }
+    Ok(removed.into_iter().filter(is_asked_for).collect())
 }
 
 fn pairs(packages: &[python::Pinned]) -> impl Iterator<Item = (&str, &str)> {

@@ -16,13 +16,29 @@ pub struct Pinned {
     pub hashes: Vec<String>,
 }
 
-/// The packages of a lock, in its order. A line that pins nothing by hash is refused.
-pub fn parse(text: &str) -> Result<Vec<Pinned>, String> {
-    let mut packages: Vec<Pinned> = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+/// A lock that was read.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Lock {
+    /// Its packages, in its order.
+    pub packages: Vec<Pinned>,
+    /// What packages ask for and overrides have removed, as comments say.
+    pub without: Vec<String>,
+}
+
+/// What a comment begins with that names a package which was left out.
+const WITHOUT: &str = "# without ";
+
+/// Reads a lock. A line that pins nothing by hash is refused.
+pub fn parse(text: &str) -> Result<Lock, String> {
+    let mut lock = Lock::default();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with('#') {
+            lock.without.extend(line.strip_prefix(WITHOUT).map(normal));
+            continue;
+        }
         let line = line.trim_end_matches('\\').trim();
         if let Some(hash) = line.strip_prefix("--hash=") {
-            let package = packages.last_mut().ok_or_else(|| format!("{line}: a hash of nothing"))?;
+            let package = lock.packages.last_mut().ok_or_else(|| format!("{line}: a hash of nothing"))?;
             package.hashes.push(hash.to_owned());
             continue;
         }
@@ -30,28 +46,55 @@ pub fn parse(text: &str) -> Result<Vec<Pinned>, String> {
         let Some((name, version)) = requirement.split_once("==") else {
             return Err(format!("{line}: no version is pinned"));
         };
-        packages.push(Pinned { name: normal(name), version: version.trim().to_owned(), hashes: Vec::new() });
+        lock.packages.push(Pinned { name: normal(name), version: version.trim().to_owned(), hashes: Vec::new() });
     }
-    match packages.iter().find(|package| package.hashes.is_empty()) {
+    match lock.packages.iter().find(|package| package.hashes.is_empty()) {
         Some(package) => Err(format!("{} {} has no hash", package.name, package.version)),
-        None => Ok(packages),
+        None => Ok(lock),
     }
 }
 
-/// What a lock has against the overrides, if anything.
-pub fn contradiction(packages: &[Pinned], overrides: &[Override]) -> Option<String> {
-    overrides.iter().find_map(|change| {
-        let locked = packages.iter().find(|package| package.name == change.package());
-        match (change, locked) {
-            (Override::Remove { package }, Some(locked)) => {
-                Some(format!("an override removes {package}, and the lock has {}", locked.version))
-            }
-            (Override::Pin { package, version }, Some(locked)) if locked.version != *version => {
-                Some(format!("an override asks for {package} {version}, and the lock has {}", locked.version))
-            }
-            _ => None,
+/// The text of a lock, given what uv has written and what was left out.
+pub fn print(compiled: &str, without: &[String]) -> String {
+    let mut text: String = without.iter().flat_map(|package| [WITHOUT, package, "\n"]).collect();
+    text.push_str(compiled);
+    text
+}
+
+impl Lock {
+    /// The version of a package.
+    pub fn version(&self, name: &str) -> Option<&str> {
+        self.packages.iter().find(|package| package.name == name).map(|package| package.version.as_str())
+    }
+
+    /// The names of all packages.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.packages.iter().map(|package| package.name.as_str())
+    }
+
+    /// Whether an override has had an effect here.
+    pub fn follows(&self, change: &Override) -> bool {
+        match change {
+            Override::Pin { package, version } => self.version(package) == Some(version),
+            Override::Remove { package } => self.without.contains(package),
         }
-    })
+    }
+
+    /// What it has against the overrides, if anything.
+    pub fn contradiction(&self, overrides: &[Override]) -> Option<String> {
+        overrides.iter().find_map(|change| {
+            let locked = self.version(change.package())?;
+            match change {
+                Override::Remove { package } => {
+                    Some(format!("an override removes {package}, and the lock has {locked}"))
+                }
+                Override::Pin { package, version } if locked != version => {
+                    Some(format!("an override asks for {package} {version}, and the lock has {locked}"))
+                }
+                Override::Pin { .. } => None,
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -64,9 +107,9 @@ mod tests {
     #[test]
     fn a_lock_pins_every_package_by_its_hashes() {
         let parsed = parse(LOCK).unwrap();
-        let names: Vec<_> = parsed.iter().map(|package| (package.name.as_str(), package.version.as_str())).collect();
-        assert_eq!(names, [("pymysql", "1.1.2"), ("tzdata", "2025.2")]);
-        assert_eq!(parsed[0].hashes, ["sha256:aa", "sha256:bb"]);
+        assert_eq!(parsed.names().collect::<Vec<_>>(), ["pymysql", "tzdata"]);
+        assert_eq!(parsed.version("tzdata"), Some("2025.2"));
+        assert_eq!(parsed.packages[0].hashes, ["sha256:aa", "sha256:bb"]);
     }
 
     #[test]
@@ -79,9 +122,17 @@ mod tests {
     fn a_lock_that_is_older_than_an_override_is_found_out() {
         let locked = parse(LOCK).unwrap();
         let pin = |version: &str| Override::Pin { package: "pymysql".into(), version: version.into() };
-        assert_eq!(contradiction(&locked, &[pin("1.1.2")]), None);
-        assert!(contradiction(&locked, &[pin("1.1.3")]).unwrap().contains("pymysql 1.1.3"));
-        assert!(contradiction(&locked, &[Override::Remove { package: "tzdata".into() }]).is_some());
-        assert_eq!(contradiction(&locked, &[Override::Remove { package: "absent".into() }]), None);
+        assert_eq!(locked.contradiction(&[pin("1.1.2")]), None);
+        assert!(locked.contradiction(&[pin("1.1.3")]).unwrap().contains("pymysql 1.1.3"));
+        assert!(locked.contradiction(&[Override::Remove { package: "tzdata".into() }]).is_some());
+    }
+
+    #[test]
+    fn an_override_of_what_nobody_asks_for_is_not_followed() {
+        let locked = parse(&print(LOCK, &["heavy-sdk".into()])).unwrap();
+        let remove = |package: &str| Override::Remove { package: package.into() };
+        assert!(locked.follows(&remove("heavy-sdk")) && !locked.follows(&remove("heavy-sdc")));
+        let pin = |package: &str| Override::Pin { package: package.into(), version: "1.1.2".into() };
+        assert!(locked.follows(&pin("pymysql")) && !locked.follows(&pin("pymysq")));
     }
 }
