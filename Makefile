@@ -14,7 +14,7 @@ OPENSTACK := 10.5.0
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
 .DEFAULT_GOAL := help
-.PHONY: help up down clients test check lint bench crds kubectl packages registry
+.PHONY: help up down clients test images check lint bench crds kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -34,6 +34,10 @@ down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe remov
 test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
 	cargo test --workspace --locked --doc --quiet
 	cargo nextest run --workspace --locked --no-fail-fast
+
+images: $(CACHE)/bin/cargo-nextest packages ## Build all images of all releases, start each and boot the tiny guest; takes minutes and 10 GB
+	cargo nextest run --locked --no-fail-fast -p c5c3-images --test running --test contents --run-ignored only
+	cargo nextest run --locked --no-fail-fast -p c5c3 --test own_image
 
 check: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Check format, lints, docs and all tests that need no container, quickly
 	cargo fmt --all --check

@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use c5c3_images::{Builder, Error, Progress, Quiet, relock};
-use support::{GOOD, LOCK, Workshop, differences};
+use c5c3_images::{Builder, Cache, Error, Progress, Quiet, relock};
+use support::{GOOD, LOCK, Workshop, differences, empty_cache};
 
 #[test]
 fn two_builds_in_different_directories_are_the_same_to_the_byte() {
@@ -22,6 +23,27 @@ fn two_builds_in_different_directories_are_the_same_to_the_byte() {
         );
     }
     assert!(one.unfinished().is_empty());
+}
+
+/// The digests of images and of all their layers, built into a cache that has none.
+fn from_nothing(cache: &Path) -> Vec<(String, String, Vec<String>)> {
+    let builder = Builder { cache: Cache::open(cache).unwrap(), ..support::builder() };
+    let images = builder.build(&["base", "keystone"], &Quiet).unwrap().into_iter().map(|image| {
+        let layers = image.layers.iter().map(|(_, built)| built.layer.descriptor.digest().to_string()).collect();
+        (image.planned.definition.name, image.manifest.digest().to_string(), layers)
+    });
+    images.collect()
+}
+
+#[test]
+fn an_image_that_is_built_twice_from_nothing_is_the_same_to_the_byte_base_included() {
+    // Of different lengths, in case a path gets into a file.
+    let (one, other) = (empty_cache("one-"), empty_cache("another-"));
+    let (one, other) = std::thread::scope(|scope| {
+        let [one, other] = [&one, &other].map(|cache| scope.spawn(|| from_nothing(cache.path())));
+        (one.join().unwrap(), other.join().unwrap())
+    });
+    assert_eq!(one, other);
 }
 
 #[test]
@@ -104,6 +126,26 @@ fn an_override_changes_one_version_in_the_lock_and_one_package_in_the_image() {
 }
 
 #[test]
+fn an_override_that_removes_leaves_out_what_is_asked_for_and_refuses_what_is_not() {
+    let shop = Workshop::new();
+    let file = "releases/9.9/overrides/tool.txt";
+    let renew = || {
+        let builder = shop.builder();
+        relock::python(&builder, builder.catalogue.definition("tool").unwrap(), false)
+    };
+    shop.write(file, "-siix\n");
+    let refused = renew().unwrap_err().to_string();
+    assert_eq!(refused, format!("{file}: it removes siix, which tool would not have anyway; did you mean six?"));
+    assert!(shop.build("tool").unwrap_err().to_string().starts_with(file));
+    shop.write(file, "-six\n");
+    let renewed = renew().unwrap().unwrap();
+    assert_eq!(renewed.changes, ["- six 1.17.0"]);
+    relock::write(shop.definitions.path(), &[renewed]).unwrap();
+    let files = shop.files(&shop.build("tool").unwrap());
+    assert!(!files.keys().any(|path| path.contains("/six")));
+}
+
+#[test]
 fn a_package_that_is_not_there_is_one_error_with_image_stage_and_package() {
     let shop = Workshop::new();
     shop.write(
@@ -139,6 +181,30 @@ fn a_package_that_is_not_what_was_locked_is_one_error_with_image_stage_and_packa
     assert!(error.starts_with("image valkey, stage debian: package valkey-server "), "{error}");
     assert!(error.contains("is not what the lock says"), "{error}");
     assert_eq!((shop.finished(), shop.unfinished().len()), (0, 0));
+}
+
+/// Tries to reach somebody who listens on this machine, and an address that a route is needed for.
+const REACH: &str = r#"
+import errno, socket, sys
+for address in [("127.0.0.1", PORT), ("192.0.2.1", 80)]:
+    try:
+        socket.create_connection(address, 5)
+        sys.exit(f"{address} can be reached")
+    except OSError as error:
+        if error.errno != errno.ENETUNREACH:
+            sys.exit(f"{address}: {error}")
+print("nobody", file=open("/opt/reached", "w"))
+"#;
+
+#[test]
+fn a_stage_that_downloads_nothing_can_connect_to_nobody() {
+    let shop = Workshop::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    shop.write("lonely.yaml", "title: Lonely\nscript: { run: lonely.sh }\ncheck: [cat, /opt/reached]\n");
+    shop.write("lonely.sh", &format!("python3 -c '{}'\n", REACH.replace("PORT", &port)));
+    let built = shop.build("lonely").unwrap();
+    assert_eq!(shop.files(&built)["opt/reached"], b"nobody\n");
 }
 
 #[test]

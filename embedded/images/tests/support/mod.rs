@@ -12,25 +12,34 @@ use c5c3_images::{Builder, BuiltImage, Cache, Catalogue, DEFAULT_RELEASE, Error,
 use tempfile::TempDir;
 
 /// The images that a cloud starts with.
-const USUAL: [&str; 5] = ["keystone", "mariadb", "memcached", "rabbitmq", "valkey"];
+pub const USUAL: [&str; 5] = ["keystone", "mariadb", "memcached", "rabbitmq", "valkey"];
 
-/// Whether every image is looked at, and not only the usual ones.
-pub fn are_all() -> bool {
-    std::env::var("C5C3_TEST_IMAGES").is_ok_and(|which| which == "all")
-}
-
-/// A builder of the real images, in the user's cache.
+/// A builder of the real images of the usual release, in the user's cache.
 pub fn builder() -> Builder {
-    let release = std::env::var("C5C3_TEST_RELEASE");
-    Builder::new(release.as_deref().unwrap_or(DEFAULT_RELEASE)).unwrap()
+    Builder::new(DEFAULT_RELEASE).unwrap()
 }
 
-/// The images to look at. Not the one of this program, which a test is not.
-pub fn chosen(builder: &Builder) -> Vec<&str> {
-    if !are_all() {
-        return USUAL.to_vec();
+/// A builder of the real images of each release.
+pub fn builders() -> Vec<Builder> {
+    let releases = Catalogue::find(None).unwrap().releases();
+    releases.iter().map(|release| Builder::new(release).unwrap()).collect()
+}
+
+/// Every image but the one of this program, which a test is not: `cli/tests/own_image.rs` starts that.
+pub fn all(builder: &Builder) -> Vec<&str> {
+    let images = builder.catalogue.images().filter(|image| image.binary.is_none());
+    images.map(|image| image.name.as_str()).collect()
+}
+
+/// A cache without any layer, which takes downloads from the user's.
+pub fn empty_cache(prefix: &str) -> TempDir {
+    let cache = tempfile::Builder::new().prefix(prefix).tempdir_in(big_enough()).unwrap();
+    // So that they are there.
+    Cache::open(Cache::default_path()).unwrap();
+    for folder in ["debs", "uv", "tools"] {
+        std::os::unix::fs::symlink(Cache::default_path().join(folder), cache.path().join(folder)).unwrap();
     }
-    builder.catalogue.images().map(|image| image.name.as_str()).filter(|name| *name != "c5c3").collect()
+    cache
 }
 
 /// Unpacks an image's last layer into a folder.
@@ -63,7 +72,7 @@ pub struct Workshop {
 impl Workshop {
     pub fn new() -> Self {
         let definitions = tempfile::tempdir().unwrap();
-        let shop = Self { definitions, cache: tempfile::tempdir_in(big_enough()).unwrap() };
+        let shop = Self { definitions, cache: empty_cache("shop-") };
         for name in ["base.yaml", "debian/base.lock", "valkey.yaml", "debian/valkey.lock"] {
             shop.write(name, &fs::read_to_string(images().join(name)).unwrap());
         }
@@ -78,7 +87,7 @@ impl Workshop {
         shop
     }
 
-    /// Everything that takes long is linked from the user's cache: the base, what was downloaded, uv.
+    /// The base, which takes longest, is taken from the user's cache as well.
     fn seed(&self) {
         let shared = Builder::new(DEFAULT_RELEASE).unwrap();
         shared.build(&["base"], &Quiet).unwrap();
@@ -97,9 +106,6 @@ impl Workshop {
             // Copies, so that nothing that is done here reaches the user's cache.
             let copied = Command::new("cp").arg("-a").arg(from.join(&path)).arg(to.join(&path)).status().unwrap();
             assert!(copied.success());
-        }
-        for folder in ["debs", "uv", "tools"] {
-            std::os::unix::fs::symlink(from.join(folder), to.join(folder)).unwrap();
         }
     }
 
