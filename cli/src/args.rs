@@ -244,6 +244,9 @@ pub(crate) struct ManifestsArgs {
     /// Look after all namespaces; the operators may then read every Secret of the cluster
     #[arg(long)]
     pub(crate) all_namespaces: bool,
+    /// Let the API server ask the operators about their objects: needs cert-manager
+    #[arg(long)]
+    pub(crate) webhooks: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,6 +1,8 @@
 //! `c5c3 manifests`: what runs the operators on a cluster, each with an account of its own that may do what it needs and
 //! nothing else.
 
+mod webhooks;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -26,7 +28,9 @@ const USER: i64 = 42424;
 pub(crate) fn run(args: &ManifestsArgs) -> Done {
     let namespace = (!args.all_namespaces).then_some(args.namespace.as_str());
     let files: Result<BTreeMap<String, String>, String> = operator::named()
-        .map(|(name, operator)| Ok((format!("{name}.yaml"), text(&objects(name, &operator, namespace))?)))
+        .map(|(name, operator)| {
+            Ok((format!("{name}.yaml"), text(&objects(name, &operator, namespace, args.webhooks))?))
+        })
         .collect();
     match &args.output {
         None => print(&files?.into_values().collect::<Vec<_>>().join("---\n")),
@@ -49,13 +53,18 @@ fn text(objects: &[Value]) -> Result<String, String> {
 }
 
 /// Everything that one operator needs but its CRDs, in the order in which it is applied. It looks after one namespace, or
-/// after all.
-fn objects(name: &str, operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
+/// after all. The API server asks it about its objects if it is to have webhooks.
+fn objects(name: &str, operator: &Operator, namespace: Option<&str>, with_webhooks: bool) -> Vec<Value> {
     let own = account_name(name);
     let lease = access::lease(&format!("c5c3-{}", operator.name()));
     let mut objects = rights(&own, operator, namespace);
     objects.extend(grant(&own, &format!("{own}-lease"), Some(HOME), Some(HOME), &lease));
-    objects.push(deployment(name, &own, namespace));
+    let mut deployment = deployment(name, &own, namespace);
+    if with_webhooks {
+        webhooks::serve(&mut deployment, &own);
+        objects.extend(webhooks::objects(&own, operator, namespace));
+    }
+    objects.push(deployment);
     objects
 }
 
@@ -155,10 +164,16 @@ fn deployment(name: &str, own: &str, namespace: Option<&str>) -> Value {
 mod tests {
     use super::*;
 
+    /// What is written for the operator of this name.
+    pub(super) fn written(name: &str, namespace: Option<&str>, with_webhooks: bool) -> Vec<Value> {
+        let (_, operator) = operator::named().find(|(other, _)| *other == name).expect("an operator of this name");
+        objects(name, &operator, namespace, with_webhooks)
+    }
+
     #[test]
     fn no_operator_may_do_everything_with_anything_and_secrets_are_read_in_one_namespace_only() {
         for (name, operator) in operator::named() {
-            for object in objects(name, &operator, Some("cellar")) {
+            for object in objects(name, &operator, Some("cellar"), true) {
                 let rules = object["rules"].as_array().cloned().unwrap_or_default();
                 for rule in &rules {
                     assert!(!rule.to_string().contains('*'), "{name}: {rule}");

@@ -321,6 +321,20 @@ fn all_our_kinds_are_installed_and_discovered() {
 }
 
 #[test]
+fn what_installs_the_operators_is_taken_and_holds_up_nobody_before_they_run() {
+    let it = Terminal::with_keystone();
+    let genuine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/crds/cert-manager");
+    it.ok(&format!("kubectl apply --server-side -f {genuine}/cert-manager.io_issuers.yaml -f {genuine}/cert-manager.io_certificates.yaml"));
+    it.ok("kubectl create ns openstack && kubectl wait --for=condition=Established crd --all --timeout=60s");
+    let applied = it.ok("\"$C5C3\" manifests --webhooks | kubectl apply --server-side -f -");
+    for name in ["deployment.apps", "service", "validatingwebhookconfiguration.admissionregistration.k8s.io"] {
+        assert!(applied.contains(&format!("{name}/c5c3-keystone serverside-applied")), "{applied}");
+    }
+    it.ok("\"$C5C3\" manifests --webhooks | kubectl diff --server-side -f -");
+    it.ok("kubectl apply -n openstack -f identity.yaml");
+}
+
+#[test]
 fn typed_commands_that_speak_protobuf() {
     let it = Terminal::open();
     it.says("kubectl create ns shop", "namespace/shop created");

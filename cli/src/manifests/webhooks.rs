@@ -1,0 +1,153 @@
+//! What lets the API server ask an operator about its objects: a certificate by cert-manager, a Service, the registrations,
+//! and what is added to the Deployment.
+
+use c5c3_api::Kind;
+use c5c3_kit::Operator;
+use serde_json::{Value, json};
+
+use super::{HOME, USER, object};
+
+/// Where the webhooks are served.
+const PORT: u16 = 9443;
+
+/// Where the certificate is mounted.
+const FOLDER: &str = "/run/c5c3/webhooks";
+
+/// Adds to a Deployment what serves webhooks.
+pub(super) fn serve(deployment: &mut Value, own: &str) {
+    let pod = &mut deployment["spec"]["template"]["spec"];
+    // The certificate's key is for nobody else.
+    pod["securityContext"]["fsGroup"] = USER.into();
+    pod["volumes"] = json!([{"name": "webhooks", "secret": {"secretName": secret(own), "defaultMode": 0o440}}]);
+    let container = &mut pod["containers"][0];
+    container["volumeMounts"] = json!([{"name": "webhooks", "mountPath": FOLDER, "readOnly": true}]);
+    let added = [
+        ("args", json!(format!("--webhook-address=0.0.0.0:{PORT}"))),
+        ("args", json!(format!("--webhook-certificates={FOLDER}"))),
+        ("ports", json!({"name": "webhooks", "containerPort": PORT})),
+    ];
+    for (list, item) in added {
+        container[list].as_array_mut().into_iter().for_each(|list| list.push(item.clone()));
+    }
+}
+
+/// The objects beside the Deployment.
+pub(super) fn objects(own: &str, operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
+    let kinds: Vec<&Kind> =
+        operator.kinds().iter().filter_map(|(version, kind)| c5c3_api::find(version, kind)).collect();
+    let mut objects = certificate(own);
+    let mut service = object("v1", "Service", own, Some(HOME));
+    service["spec"] = json!({
+        "selector": {"app.kubernetes.io/name": own},
+        "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}],
+    });
+    objects.push(service);
+    objects.push(registration("Mutating", "/default", own, &kinds, namespace));
+    objects.push(registration("Validating", "/validate", own, &kinds, namespace));
+    objects
+}
+
+fn secret(own: &str) -> String {
+    format!("{own}-webhooks")
+}
+
+fn certificate(own: &str) -> Vec<Value> {
+    const VERSION: &str = "cert-manager.io/v1";
+    let name = secret(own);
+    let mut issuer = object(VERSION, "Issuer", &name, Some(HOME));
+    issuer["spec"] = json!({"selfSigned": {}});
+    let mut certificate = object(VERSION, "Certificate", &name, Some(HOME));
+    certificate["spec"] = json!({
+        "secretName": name,
+        // It signs itself: without a name, its issuer would have none either, which certificates must have.
+        "commonName": own,
+        "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": name},
+        "dnsNames": [format!("{own}.{HOME}.svc"), format!("{own}.{HOME}.svc.cluster.local")],
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "usages": ["server auth", "digital signature"],
+    });
+    vec![issuer, certificate]
+}
+
+/// A registration. What the webhook would refuse while it is away is told by the operator on the object itself, so its
+/// absence holds up nobody: not even who takes a finalizer off after the operator is gone.
+fn registration(kind: &str, path: &str, own: &str, kinds: &[&Kind], namespace: Option<&str>) -> Value {
+    const GROUP: &str = "admissionregistration.k8s.io";
+    let mut registration = object(&format!("{GROUP}/v1"), &format!("{kind}WebhookConfiguration"), own, None);
+    registration["metadata"]["annotations"] =
+        json!({"cert-manager.io/inject-ca-from": format!("{HOME}/{}", secret(own))});
+    let rules: Vec<Value> = kinds.iter().map(|kind| rule(kind)).collect();
+    let mut webhook = json!({
+        "name": format!("{}.{own}.c5c3.io", kind.to_lowercase()),
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"namespace": HOME, "name": own, "path": path, "port": 443}},
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "rules": rules,
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+    });
+    if let Some(namespace) = namespace {
+        webhook["namespaceSelector"] = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    }
+    registration["webhooks"] = json!([webhook]);
+    registration
+}
+
+fn rule(kind: &Kind) -> Value {
+    let spec = &kind.crd().spec;
+    let version = kind.api_version().rsplit('/').next().unwrap_or_default();
+    json!({
+        "apiGroups": [spec.group], "apiVersions": [version], "resources": [spec.names.plural],
+        "operations": ["CREATE", "UPDATE"], "scope": spec.scope,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::written;
+    use super::*;
+
+    /// The object of a kind among those that are written for the Keystone operator.
+    fn find<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
+        objects.iter().find(|object| object["kind"] == kind).unwrap_or_else(|| panic!("there is no {kind}"))
+    }
+
+    #[test]
+    fn a_registration_leads_by_the_service_to_the_port_whose_certificate_it_trusts() {
+        let objects = written("keystone", Some("cellar"), true);
+        let webhook = &find(&objects, "ValidatingWebhookConfiguration")["webhooks"][0];
+        let (service, certificate) = (find(&objects, "Service"), find(&objects, "Certificate"));
+        let asked = &webhook["clientConfig"]["service"];
+        assert_eq!(
+            (&asked["name"], &asked["namespace"]),
+            (&service["metadata"]["name"], &service["metadata"]["namespace"])
+        );
+        assert_eq!((&asked["port"], &asked["path"]), (&service["spec"]["ports"][0]["port"], &json!("/validate")));
+        assert_eq!(certificate["spec"]["dnsNames"][0], "c5c3-keystone.c5c3-system.svc");
+        let injected = &find(&objects, "MutatingWebhookConfiguration")["metadata"]["annotations"];
+        assert_eq!(injected["cert-manager.io/inject-ca-from"], "c5c3-system/c5c3-keystone-webhooks");
+        assert_eq!(webhook["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "cellar");
+        assert_eq!(webhook["rules"][0]["resources"], json!(["keystones"]));
+
+        let template = &find(&objects, "Deployment")["spec"]["template"];
+        assert_eq!(
+            service["spec"]["selector"]["app.kubernetes.io/name"],
+            template["metadata"]["labels"]["app.kubernetes.io/name"]
+        );
+        let container = &template["spec"]["containers"][0];
+        assert_eq!(container["ports"][1]["name"], service["spec"]["ports"][0]["targetPort"]);
+        assert_eq!(template["spec"]["volumes"][0]["secret"]["secretName"], certificate["spec"]["secretName"]);
+        let args = container["args"].to_string();
+        assert!(
+            args.contains("--webhook-address=0.0.0.0:9443") && args.contains(&format!("certificates={FOLDER}")),
+            "{args}"
+        );
+    }
+
+    #[test]
+    fn nothing_of_it_is_written_unless_it_is_asked_for() {
+        let text = json!(written("keystone", None, false)).to_string();
+        assert!(!text.contains("ebhook"), "{text}");
+    }
+}
