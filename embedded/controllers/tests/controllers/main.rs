@@ -1,8 +1,5 @@
 //! The controllers on a whole API server, with a pretended node: after upstream's conformance specs.
 
-// What the tests share is here before they are.
-#![allow(dead_code)]
-
 mod daemon_sets;
 mod deployments;
 mod fixtures;
