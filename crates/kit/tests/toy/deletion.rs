@@ -64,7 +64,7 @@ async fn a_deletion_that_cannot_finish_lets_go_when_patience_is_at_its_end() {
     stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
     bench.api.put(&stuck);
     // Patience has a moment left: nobody but the controller's own clock tells it that it is over.
-    going_since(&bench, PressController::PATIENCE - Duration::from_secs(1));
+    going_with(&bench, Duration::from_secs(1));
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
     assert_abandoned(&bench, "configmap/cellar/cider-note").await;
     assert!(bench.api.get(&note()).is_some(), "what another holds is his to let go");
@@ -74,15 +74,15 @@ async fn a_deletion_that_cannot_finish_lets_go_when_patience_is_at_its_end() {
 async fn a_deletion_lets_go_when_patience_is_at_its_end_though_nothing_can_be_looked_up() {
     let bench = Bench::ready().await;
     bench.api.fail(Fault { method: "GET", path: "/api/v1/configmaps", code: 500, times: 1000 });
-    going_since(&bench, PressController::PATIENCE);
+    going_with(&bench, Duration::ZERO);
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
     assert_abandoned(&bench, "what could not be looked up").await;
 }
 
-/// Deletes the Press as if someone had this long ago.
-fn going_since(bench: &Bench, age: Duration) {
+/// Deletes the Press as if someone had so long ago that only this much of its controller's patience is left.
+fn going_with(bench: &Bench, left: Duration) {
     let mut going = press(0);
-    going["metadata"]["deletionTimestamp"] = (Timestamp::now() - age).to_string().into();
+    going["metadata"]["deletionTimestamp"] = (Timestamp::now() - PressController::PATIENCE + left).to_string().into();
     bench.api.put(&going);
 }
 
