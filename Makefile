@@ -54,6 +54,7 @@ bench: packages ## Run the benchmarks
 	cargo bench --workspace --locked
 	cargo build --release --locked -p c5c3 -p c5c3-bench
 	$(CARGO_TARGET_DIR)/release/bench api
+	$(CARGO_TARGET_DIR)/release/bench idle
 	$(CARGO_TARGET_DIR)/release/bench up
 
 crds: ## Write deploy and docs/api anew from the Rust types

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 mod api;
+mod idle;
 mod up;
 
 use std::process::ExitCode;
@@ -25,19 +26,25 @@ enum Command {
         Without --kubeconfig, an embedded one is started on a folder of its own: durable, on loopback.\n\
         What is made on the server is removed at the end.")]
     Api(api::Args),
+    /// Start a cluster with a few pods, and see what it costs when nothing happens
+    #[command(after_help = "The image of memcached is built before, if it is not there. Needs root.")]
+    Idle(idle::Args),
     /// Bring up a small cloud, and the same servers by a script that nobody orchestrates
     #[command(after_help = "Images are built before, if they are not there; neither side has to. Needs root.\n\
         The script is bench/up/by-hand.sh: read it, and say what it could do faster.")]
     Up(up::Args),
 }
 
+fn block_on(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
+    runtime.block_on(work)
+}
+
 fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let done = match Args::parse().command {
-        Command::Api(args) => {
-            let runtime = tokio::runtime::Runtime::new();
-            runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(api::run(args)))
-        }
+        Command::Api(args) => block_on(api::run(args)),
+        Command::Idle(args) => block_on(idle::run(&args)),
         Command::Up(args) => up::run(&args),
     };
     match done {

@@ -87,7 +87,7 @@ fn cluster(program: &Path, data: &Path) -> Result<Times, String> {
     measured
 }
 
-fn output(command: &mut Command) -> Result<String, String> {
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let name = format!("{command:?}");
     let done = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let done = done.map_err(|error| format!("cannot run {name}: {error}"))?;

@@ -113,7 +113,7 @@ async fn phases(
     Ok(())
 }
 
-async fn connect(kubeconfig: &PathBuf) -> Result<Client, String> {
+pub(crate) async fn connect(kubeconfig: &PathBuf) -> Result<Client, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", kubeconfig.display());
     let read = Kubeconfig::read_from(kubeconfig).map_err(|error| wrong(&error))?;
     let config =
