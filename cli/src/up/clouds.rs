@@ -23,14 +23,36 @@ struct Login {
     user: String,
     password: String,
     region: String,
+    /// The file with whom to trust; none without TLS.
+    authorities: Option<PathBuf>,
 }
 
 /// Writes the file for the administrator of a Keystone.
 pub(super) async fn write(client: &Client, folder: &Folder, keystone: &Value) -> Result<(), String> {
-    let login = login(client, keystone).await?;
+    let mut login = login(client, keystone).await?;
+    let failed = |path: &Path, error| format!("cannot write {}: {error}", path.display());
+    if let Some(authorities) = authorities(client, keystone).await? {
+        let path = folder.path().join("clouds-ca.crt");
+        private(&path, &authorities).map_err(|error| failed(&path, error))?;
+        login.authorities = Some(path);
+    }
     let text = document(&login).to_string();
     // JSON is YAML, and needs no quoting of ours.
-    private(&path(folder), &text).map_err(|error| format!("cannot write {}: {error}", path(folder).display()))
+    private(&path(folder), &text).map_err(|error| failed(&path(folder), error))
+}
+
+/// Who stands for Keystone's certificate, PEM; none without TLS, or if nobody but everybody's authorities do.
+async fn authorities(client: &Client, keystone: &Value) -> Result<Option<String>, String> {
+    let tls = &keystone["spec"]["tls"];
+    if tls["enabled"] != true {
+        return Ok(None);
+    }
+    let namespace = keystone["metadata"]["namespace"].as_str().unwrap_or_default();
+    let name = tls["certSecretRef"]["name"].as_str().unwrap_or("keystone-api-tls");
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let found = secrets.get(name).await.map_err(|error| format!("cannot read secret/{name}: {error}"))?;
+    let text = found.data.unwrap_or_default().remove("ca.crt").map(|text| String::from_utf8(text.0));
+    text.transpose().map_err(|_| format!("secret/{name}: ca.crt is not text"))
 }
 
 async fn login(client: &Client, keystone: &Value) -> Result<Login, String> {
@@ -50,6 +72,7 @@ async fn login(client: &Client, keystone: &Value) -> Result<Login, String> {
         user: bootstrap["adminUser"].as_str().unwrap_or("admin").to_owned(),
         password,
         region: bootstrap["region"].as_str().unwrap_or("RegionOne").to_owned(),
+        authorities: None,
     })
 }
 
@@ -66,7 +89,7 @@ pub(super) async fn url(client: &Client, namespace: &str, keystone: &Value) -> R
 }
 
 fn document(login: &Login) -> Value {
-    json!({"clouds": {CLOUD: {
+    let mut document = json!({"clouds": {CLOUD: {
         "auth": {
             "auth_url": login.url,
             "username": login.user,
@@ -78,7 +101,11 @@ fn document(login: &Login) -> Value {
         "region_name": login.region,
         "identity_api_version": 3,
         "interface": "public",
-    }}})
+    }}});
+    if let Some(authorities) = &login.authorities {
+        document["clouds"][CLOUD]["cacert"] = json!(authorities);
+    }
+    document
 }
 
 /// Writes a file that only its owner may read, all at once.
@@ -105,10 +132,12 @@ mod tests {
             user: "admin".into(),
             password: "it's \"quoted\": #1".into(),
             region: "RegionOne".into(),
+            authorities: Some("/lab/clouds-ca.crt".into()),
         };
         private(&path, &document(&login).to_string()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let read: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(read["clouds"]["c5c3"]["auth"]["password"], "it's \"quoted\": #1");
+        assert_eq!(read["clouds"]["c5c3"]["cacert"], "/lab/clouds-ca.crt");
     }
 }

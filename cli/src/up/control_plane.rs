@@ -1,7 +1,7 @@
 //! The ControlPlane that `c5c3 up` brings up: the one in a file, or the small one that is built in.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_cluster::Folder;
@@ -9,6 +9,7 @@ use c5c3_kit::Probe;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::Scope;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -22,6 +23,9 @@ const ENDPOINT_MANAGER: &str = "c5c3-up-endpoint";
 
 /// How often it is looked whether Keystone has an address.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long it may take until the kinds of others are installed.
+const INSTALLED: Duration = Duration::from_secs(30);
 
 /// The images that are built here. The others of a cloud have nobody yet who runs them.
 const IMAGES: &[&str] = &["mariadb", "rabbitmq", "valkey", "memcached", "keystone"];
@@ -57,7 +61,10 @@ impl Wanted {
     /// The images that its pods are made of.
     pub(super) fn images(&self) -> Vec<&'static str> {
         let parts = c5c3_operator_controlplane::parts(&self.plane);
-        IMAGES.iter().copied().filter(|image| parts.contains(image)).collect()
+        let tls = self.plane.spec.global.as_ref().and_then(|global| global.tls.as_ref()?.enabled);
+        // This very program speaks TLS for services.
+        let own = tls.unwrap_or(false).then_some("c5c3");
+        IMAGES.iter().copied().filter(|image| parts.contains(image)).chain(own).collect()
     }
 
     fn namespace(&self) -> String {
@@ -108,17 +115,31 @@ impl Wanted {
             let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
             let (version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
             let (group, version) = version.split_once('/').unwrap_or(("", &version));
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-            let api: Api<DynamicObject> = if kind == "Namespace" {
-                Api::all_with(client.clone(), &resource)
-            } else {
-                let own = document.pointer("/metadata/namespace").and_then(Value::as_str);
-                Api::namespaced_with(client.clone(), own.unwrap_or(&namespace), &resource)
+            let what = format!("{}/{name}", kind.to_lowercase());
+            let known = known(client, &GroupVersionKind::gvk(group, version, &kind)).await;
+            let (resource, scope) = known.map_err(|error| failed(&what, error))?;
+            let own = document.pointer("/metadata/namespace").and_then(Value::as_str);
+            let api: Api<DynamicObject> = match scope {
+                Scope::Cluster => Api::all_with(client.clone(), &resource),
+                Scope::Namespaced => Api::namespaced_with(client.clone(), own.unwrap_or(&namespace), &resource),
             };
             let applied = api.patch(&name, &params, &Patch::Apply(document)).await;
-            applied.map_err(|error| failed(&format!("{}/{name}", kind.to_lowercase()), error))?;
+            applied.map_err(|error| failed(&what, error))?;
         }
         Ok(())
+    }
+}
+
+/// What a kind is called by the API, and where its objects are. It may be one of the providers', which install theirs
+/// meanwhile.
+async fn known(client: &Client, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), kube::Error> {
+    let begun = Instant::now();
+    loop {
+        match kube::discovery::pinned_kind(client, kind).await {
+            Ok((resource, capabilities)) => return Ok((resource, capabilities.scope)),
+            Err(_) if begun.elapsed() < INSTALLED => tokio::time::sleep(INTERVAL).await,
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -172,6 +193,16 @@ mod tests {
         let wanted = Wanted::read(None).unwrap();
         assert_eq!(wanted.images(), ["mariadb", "rabbitmq", "valkey", "memcached", "keystone"]);
         assert_eq!(wanted.namespace(), "openstack");
+    }
+
+    #[test]
+    fn with_tls_this_program_is_among_the_images() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab.yaml");
+        let plane = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {
+            global: {tls: {enabled: true, issuerRef: {name: notary}}}, infrastructure: {valkey: {}}}}";
+        std::fs::write(&path, plane).unwrap();
+        assert_eq!(Wanted::read(Some(&path)).unwrap().images(), ["valkey", "c5c3"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The certificate that an API speaks TLS with.
 
+use std::net::IpAddr;
+
 use c5c3_api::blocks::Tls;
 use c5c3_api::ext::cert_manager::{Certificate, CertificateSpec, Usage};
 use c5c3_api::{Problem, problem};
@@ -38,8 +40,14 @@ pub fn problems(tls: Option<&Tls>) -> Option<Problem> {
     tls?.cert_secret_ref.as_ref()?.key.as_ref().map(|_| problem("spec.tls.certSecretRef.key", what, "remove it"))
 }
 
-/// The Certificate that fills the Secret; none if somebody else does.
-pub fn certificate(instance: &Instance, tls: Option<&Tls>, more_names: &[String]) -> Option<Child> {
+/// The Certificate that fills the Secret; none if somebody else does. It holds for the Services, and for more names and
+/// addresses.
+pub fn certificate(
+    instance: &Instance,
+    tls: Option<&Tls>,
+    more_names: &[String],
+    addresses: &[IpAddr],
+) -> Option<Child> {
     let issuer = tls.filter(|tls| tls.enabled)?.issuer_ref.as_ref()?;
     let name = instance.named("api-tls");
     let services = [instance.name.clone(), instance.named("api")];
@@ -56,6 +64,7 @@ pub fn certificate(instance: &Instance, tls: Option<&Tls>, more_names: &[String]
         secret_name: name.clone(),
         issuer_ref: issuer.into(),
         dns_names: names.chain(more_names.iter().cloned()).collect(),
+        ip_addresses: addresses.iter().map(ToString::to_string).collect(),
         usages: vec![Usage::DigitalSignature, Usage::KeyEncipherment, Usage::ServerAuth],
         ..CertificateSpec::default()
     };

@@ -1,5 +1,6 @@
 //! A Keystone object as the parts that it is made of: which database, which keys, which addresses. Nothing is read here.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use c5c3_api::blocks::{CronSchedule, DeletionPolicy, Tls};
@@ -159,6 +160,15 @@ impl<'a> Parts<'a> {
         if url.ends_with("/v3") { url.to_owned() } else { format!("{url}/v3") }
     }
 
+    /// The address that clients use from outside, if they use one. It is that of a Service, and its certificate has to hold
+    /// for it; behind a name there may be somebody else, who has a certificate.
+    pub(crate) fn public_address(&self) -> Option<IpAddr> {
+        let endpoint = self.bootstrap.public_endpoint.as_ref()?.to_string();
+        let authority = endpoint.strip_prefix("https://")?.split('/').next()?;
+        let address = authority.parse::<SocketAddr>().map(|address| address.ip());
+        address.or_else(|_| authority.trim_matches(['[', ']']).parse()).ok()
+    }
+
     /// The question whether the API lives.
     pub(crate) fn probe(&self) -> Probe {
         Probe {
@@ -198,5 +208,29 @@ impl<'a> Parts<'a> {
             }
         }
         reaches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_certificate_holds_for_the_address_that_clients_use_and_not_for_names_of_others() {
+        let address = |endpoint: &str| {
+            let keystone = json!({
+                "apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+                "metadata": {"name": "gate", "namespace": "cloud"},
+                "spec": {"bootstrap": {"publicEndpoint": endpoint}},
+            });
+            let keystone: Keystone = serde_json::from_value(keystone).unwrap();
+            Parts::new(&keystone).public_address().map(|address| address.to_string())
+        };
+        assert_eq!(address("https://10.96.3.4:5000/v3").as_deref(), Some("10.96.3.4"));
+        assert_eq!(address("https://192.0.2.7").as_deref(), Some("192.0.2.7"));
+        assert_eq!(address("https://[2001:db8::7]:5000").as_deref(), Some("2001:db8::7"));
+        assert_eq!(address("https://identity.example.net"), None);
+        assert_eq!(address("http://10.96.3.4:5000/v3"), None);
     }
 }

@@ -206,7 +206,8 @@ impl Parts<'_> {
         let hosts: Vec<String> = self.spec.gateway.iter().map(|route| route.hostname.to_string()).collect();
         let reaches = self.reaches(&resolved.address, &resolved.servers);
         let policy = network::policy(&self.instance, COMPONENT, PORT, &reaches, self.spec.network_policy.as_ref());
-        step.children(tls::certificate(&self.instance, self.tls(), &hosts))
+        let addresses: Vec<_> = self.public_address().into_iter().collect();
+        step.children(tls::certificate(&self.instance, self.tls(), &hosts, &addresses))
             .children(policy)
             .children(api.around())
             .child(api.deployment(self.pod(inputs, resolved)))
