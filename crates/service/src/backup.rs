@@ -95,18 +95,17 @@ impl Store {
         Some(Child::new(&push))
     }
 
-    /// What has to be read to find out what the store has of a Secret that is gone: what asks it, and what that writes. One
-    /// that nobody asked for is not waited for.
-    pub fn answers(&self, instance: &Instance, secret: &str) -> Vec<Ref> {
+    /// What has to be read to find out what the store has of a Secret that is gone: what asks it, and what that writes.
+    pub fn answers<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Vec<Ref> {
         let asks = Ref::namespaced::<ExternalSecret>(&instance.namespace, restore(secret));
         let writes = Ref::namespaced::<Secret>(&instance.namespace, restore(secret));
-        if self.asked { vec![asks, writes] } else { Vec::new() }
+        if self.is_used(inputs) { vec![asks, writes] } else { Vec::new() }
     }
 
     /// What the store has of a Secret that is gone. It is believed to have none only when it says so: what is made anew in
     /// the place of the Secret is written over what it has.
     pub fn backup<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Backup {
-        let answers = self.answers(instance, secret);
+        let answers = self.answers(inputs, instance, secret);
         let [asks, writes] = answers.as_slice() else { return Backup::Nothing };
         let asked = inputs.get(asks);
         let ready = asked.filter(|asked| readiness::wait(asks, asked).is_none());

@@ -92,7 +92,7 @@ impl Repository<'_> {
     pub fn more_needs<K: Resource>(&self, inputs: &Inputs<K>) -> Vec<Ref> {
         let [live, _] = self.needs();
         let gone = inputs.has_read(&live) && inputs.get(&live).is_none();
-        if gone { self.store.answers(self.instance, &self.secret()) } else { Vec::new() }
+        if gone { self.store.answers(inputs, self.instance, &self.secret()) } else { Vec::new() }
     }
 
     /// The keys as they are; none if there are none that can be read.

@@ -82,7 +82,7 @@ async fn answer(stage: &Stage, secret: &str, reason: &str) {
 async fn keys_that_are_gone_come_back_from_the_store_and_only_without_a_backup_there_are_new_ones() {
     let stage = Stage::set().await.with_store().await;
     let _running = stage.operate();
-    stage.create(&keystone(&json!({"secretStoreRef": {"name": "openbao-cluster-store"}}))).await;
+    stage.create(&keystone(&json!({}))).await;
     until(&stage, ready_is("False", "LookingForBackup")).await;
     assert!(secrets(&stage).get_opt("gate-fernet-keys").await.unwrap().is_none());
 
