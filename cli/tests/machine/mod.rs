@@ -56,7 +56,7 @@ impl Machine {
             .fold(images::Layer::new(), |layer, (path, file)| layer.file(path, 0o755, std::fs::read(file).unwrap()));
         let name = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
         let image = images::Image { name: name.into(), config: images::Config::default(), layer };
-        self.write("c5c3.part", image.archive().unwrap());
+        self.write("c5c3.part", &image.archive().unwrap());
         // A half-written archive would be imported.
         self.ok("mv c5c3.part data/images/c5c3.tar");
         self.has_image("ghcr.io/c5c3/c5c3");
@@ -135,7 +135,7 @@ impl Machine {
     }
 
     /// Writes a file for the commands to read.
-    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub fn write(&self, name: &str, content: &(impl AsRef<[u8]> + ?Sized)) {
         std::fs::write(self.folder.path().join(name), content).unwrap();
     }
 
