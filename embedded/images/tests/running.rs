@@ -24,13 +24,13 @@ async fn import(site: &Site, runtime: &Runtime, image: &BuiltImage) -> Ready {
     ready
 }
 
-/// Starts an image with the command that shows its version.
-async fn prints_its_version(site: &Site, runtime: &Runtime, image: &BuiltImage) -> Ready {
+/// Starts an image with the command that shows its version, in a pod of a name that has not been there.
+async fn prints_its_version(site: &Site, runtime: &Runtime, pod: &str, image: &BuiltImage) -> Ready {
     let (name, version) = (&image.planned.definition.name, &image.planned.version);
     let ready = import(site, runtime, image).await;
     let check: Vec<_> = image.planned.definition.check.iter().map(String::as_str).collect();
-    let folder = site.data().join("pods").join(name);
-    let pod = Pod::start(site, runtime, name, confined(&ready.reference, USER, &folder, &check)).await;
+    let folder = site.data().join("pods").join(pod);
+    let pod = Pod::start(site, runtime, pod, confined(&ready.reference, USER, &folder, &check)).await;
     let (code, said) = (pod.ended(runtime, DEADLINE).await, pod.said());
     assert_eq!(code, 0, "{name}: {said}");
     // Debian's own version is not what Python says.
@@ -45,7 +45,7 @@ async fn what_a_cloud_starts_with_prints_its_version_as_an_ordinary_user_on_a_re
     let machine = Machine::new(1);
     let containerd = machine.start(0).await;
     for image in &built {
-        prints_its_version(&machine.sites[0], &containerd.runtime(), image).await;
+        prints_its_version(&machine.sites[0], &containerd.runtime(), &image.planned.definition.name, image).await;
     }
 }
 
@@ -57,7 +57,8 @@ async fn every_image_of_every_release_prints_its_version_as_an_ordinary_user_on_
     let (site, runtime) = (&machine.sites[0], containerd.runtime());
     for builder in builders() {
         for image in builder.build(&all(&builder), &Quiet).unwrap() {
-            let ready = prints_its_version(site, &runtime, &image).await;
+            let pod = format!("{}-{}", image.planned.definition.name, builder.release.name.replace('.', "-"));
+            let ready = prints_its_version(site, &runtime, &pod, &image).await;
             // All of them at once would not fit everywhere.
             runtime.remove_image(&ready.reference).await.unwrap();
             fs::remove_file(ready.archive).unwrap();
