@@ -1,6 +1,6 @@
 //! Pods as every service has them: not root, a read-only root file system, no capabilities, no token of the API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_api::blocks::{Resources, Scheduling};
 use k8s_openapi::api::core::v1::{
@@ -48,7 +48,7 @@ impl Mount {
         Volume { name: self.name.clone(), secret, empty_dir, ..Volume::default() }
     }
 
-    fn mount(&self) -> VolumeMount {
+    pub(crate) fn mount(&self) -> VolumeMount {
         let read_only = self.secret.is_some().then_some(true);
         VolumeMount { name: self.name.clone(), mount_path: self.path.clone(), read_only, ..VolumeMount::default() }
     }
@@ -65,7 +65,7 @@ pub struct Pod<'a> {
     pub containers: Vec<Container>,
     /// What runs before that, one after the other.
     pub init_containers: Vec<Container>,
-    /// Its folders, of all of its containers.
+    /// Its folders. A container that names its own mounts gets those alone, and no other gets them.
     pub mounts: Vec<Mount>,
     /// Where it goes.
     pub scheduling: Option<&'a Scheduling>,
@@ -79,14 +79,19 @@ impl Pod<'_> {
     /// The pod as a template.
     pub fn template(mut self) -> PodTemplateSpec {
         self.mounts.extend([Mount::empty("tmp", "/tmp"), Mount::empty("run", "/run")]);
-        let mounts: Vec<VolumeMount> = self.mounts.iter().map(Mount::mount).collect();
-        let with_mounts = |containers: Vec<Container>| -> Vec<Container> {
-            let add = |container| Container { volume_mounts: Some(mounts.clone()), ..container };
-            containers.into_iter().map(add).collect()
+        let own: BTreeSet<&str> = self.containers.iter().flat_map(own_mounts).collect();
+        let shared = self.mounts.iter().filter(|mount| !own.contains(mount.name.as_str()));
+        let mounts: Vec<VolumeMount> = shared.map(Mount::mount).collect();
+        let with_mounts = |containers: &[Container]| -> Vec<Container> {
+            let add = |container: &Container| {
+                let own = container.volume_mounts.clone();
+                Container { volume_mounts: own.or_else(|| Some(mounts.clone())), ..container.clone() }
+            };
+            containers.iter().map(add).collect()
         };
         let spec = PodSpec {
-            containers: with_mounts(self.containers),
-            init_containers: Some(with_mounts(self.init_containers)).filter(|containers| !containers.is_empty()),
+            containers: with_mounts(&self.containers),
+            init_containers: Some(with_mounts(&self.init_containers)).filter(|containers| !containers.is_empty()),
             volumes: Some(self.mounts.iter().map(Mount::volume).collect()),
             automount_service_account_token: Some(self.service_account.is_some()),
             service_account_name: self.service_account,
@@ -161,6 +166,10 @@ pub fn container(name: &str, image: &str, args: &[&str], env: &[(&str, &str)]) -
         }),
         ..Container::default()
     }
+}
+
+fn own_mounts(container: &Container) -> impl Iterator<Item = &str> {
+    container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str())
 }
 
 /// What a container asks for.

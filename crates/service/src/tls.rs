@@ -9,7 +9,7 @@ use c5c3_kit::{Child, Ref};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Secret};
 
 use crate::instance::Instance;
-use crate::pod::container as confined;
+use crate::pod::{Mount, container as confined};
 
 /// Where the certificate is mounted.
 pub const FOLDER: &str = "/etc/api-tls";
@@ -17,12 +17,19 @@ pub const FOLDER: &str = "/etc/api-tls";
 /// The image that speaks TLS for a service: this very program.
 pub const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
 
-/// What speaks TLS at `port` and passes everything on to `own_port` of the same pod.
-pub fn container(port: i32, own_port: i32) -> Container {
+/// The certificate in a pod, from its Secret.
+pub fn mount(secret: &Ref) -> Mount {
+    Mount::secret("api-tls", &secret.name, FOLDER)
+}
+
+/// What speaks TLS at `port` and passes everything on to `own_port` of the same pod. Of the pod's folders it sees the
+/// certificate alone, and nobody else sees that.
+pub fn container(secret: &Ref, port: i32, own_port: i32) -> Container {
     let (listen, to) = (format!("0.0.0.0:{port}"), format!("127.0.0.1:{own_port}"));
     let args = ["c5c3", "tls", "--listen", &listen, "--to", &to, "--certificates", FOLDER];
     Container {
         ports: Some(vec![ContainerPort { name: Some("api".into()), container_port: port, ..ContainerPort::default() }]),
+        volume_mounts: Some(vec![mount(secret).mount()]),
         ..confined("tls", IMAGE, &args, &[])
     }
 }

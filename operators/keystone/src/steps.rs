@@ -227,8 +227,8 @@ impl Parts<'_> {
         let mut containers = vec![wsgi.container(&self.image, &env, self.spec.resources.as_ref())];
         let mut annotations = BTreeMap::new();
         if let Some(secret) = self.tls_secret() {
-            mounts.push(Mount::secret("api-tls", &secret.name, tls::FOLDER));
-            containers.push(tls::container(PORT, wsgi.own_port()));
+            mounts.push(tls::mount(&secret));
+            containers.push(tls::container(&secret, PORT, wsgi.own_port()));
             let certificate = inputs.typed::<Secret>(&secret).ok().and_then(|secret| secret.data?.remove("tls.crt"));
             annotations.extend(certificate.map(|bytes| ("c5c3.io/certificate".to_owned(), hash::short(&bytes.0))));
         }
