@@ -41,7 +41,8 @@ metadata: {name: web}
 spec: {podSelector: {}, policyTypes: [Ingress], ingress: [{from: [{podSelector: {}}]}]}
 "#;
 
-/// Everything of the machine that a cluster could change, whatever its name.
+/// Everything of the machine that a cluster could change, whatever its name. A process that has ended and waits for its
+/// parent to notice does not count.
 const MACHINE: &str = "
     ls -Ad /run/* /run/netns/* /run/containerd/* /run/c5c3*/* /var/lib/cni/* /var/lib/cni/*/* /etc/cni/* 2>/dev/null
     ip -o link | cut -d: -f2
@@ -51,7 +52,7 @@ const MACHINE: &str = "
     nft list ruleset
     sort /proc/self/mounts
     find /sys/fs/cgroup -maxdepth 3 -type d | sort
-    ps -eo comm | grep -e c5c3 -e containerd -e runc -e pause | sort
+    ps -eo stat=,comm= | grep -v ^Z | grep -o -e 'c5c3.*' -e 'containerd.*' -e 'runc.*' -e 'pause.*' | sort
     find /proc/sys/net/ipv4 -maxdepth 1 -name 'ip_*' -o -name 'tcp_*' -maxdepth 1 | sort | xargs grep . 2>/dev/null
     cat /proc/sys/net/ipv4/conf/all/* /proc/sys/net/ipv4/conf/default/* 2>/dev/null
     sha256sum /etc/resolv.conf /etc/hosts";
