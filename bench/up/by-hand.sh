@@ -10,7 +10,7 @@ set -euo pipefail
 archives=$1 work=$2
 roots=$work/roots
 if [ "${3:-}" != inside ]; then
-    exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" "$archives" "$work" inside
+    exec unshare --net --mount --pid --fork --kill-child --mount-proc bash "$0" "$archives" "$work" inside
 fi
 
 now() { echo "${EPOCHREALTIME/[.,]/}"; }
@@ -67,8 +67,11 @@ image() {
     took "$1: image" "$since"
 }
 
-# folder PATH: one below the roots that the services may write to.
-folder() { install -d -o 42424 -g 42424 "$roots/$1"; }
+# folder PATH: an empty one below the roots that the services may write to.
+folder() {
+    rm -rf "${roots:?}/$1"
+    install -d -o 42424 -g 42424 "$roots/$1"
+}
 
 memcached() {
     local since; since=$(now)
@@ -95,7 +98,6 @@ rabbitmq() {
 }
 
 mariadb() {
-    rm -rf "$roots/mariadb/var/lib/mysql"
     folder mariadb/var/lib/mysql
     local since; since=$(now)
     within mariadb mariadb-install-db --no-defaults --auth-root-authentication-method=normal --skip-test-db \

@@ -1,5 +1,6 @@
 //! Locally built images: archives in a folder, imported when they appear or change. What pods wait for comes first.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,11 +38,11 @@ impl State {
         self.done.get(path) == Some(&look)
     }
 
-    /// The next one to import: one that is wanted, otherwise the smallest.
+    /// The next one to import: one that is wanted, and of several the largest, because the others fit in around it.
     fn choose(&mut self, now: HashMap<PathBuf, Look>, names: impl Fn(&Path) -> Vec<String>) -> Option<(PathBuf, Look)> {
         let waiting = now.into_iter().filter(|(path, look)| !self.is_done(path, *look) && !self.busy.contains(path));
         let is_unwanted = |path: &Path| !names(path).iter().any(|name| self.wanted.contains(name));
-        let chosen = waiting.min_by_key(|(path, (size, _))| (is_unwanted(path), *size, path.clone()))?;
+        let chosen = waiting.min_by_key(|(path, (size, _))| (is_unwanted(path), Reverse(*size), path.clone()))?;
         self.busy.insert(chosen.0.clone());
         Some(chosen)
     }
@@ -78,12 +79,9 @@ pub(crate) async fn next(node: &Node, image: &str) -> bool {
 
 /// Imports what is there and whole. One that cannot be is not tried again until it changes.
 pub(super) async fn import(node: &Node) {
-    // The first goes alone: what it has in common with the others is then there when they are unpacked.
-    if import_one(node).await {
-        let rest = async || while import_one(node).await {};
-        // One reads while the other unpacks.
-        tokio::join!(rest(), rest());
-    }
+    let all = async || while import_one(node).await {};
+    // One reads while the other unpacks.
+    tokio::join!(all(), all());
 }
 
 /// Imports one; false if there is none.
@@ -145,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_waits_for_is_imported_before_what_is_smaller() {
+    fn what_a_pod_waits_for_is_imported_first_and_then_what_is_large() {
         let archives = Archives::default();
         let sizes = [("large.tar", 9), ("small.tar", 1), ("middle.tar", 5)];
-        archives.state().wanted.insert("large".into());
+        archives.state().wanted.insert("small".into());
         let order: Vec<_> = std::iter::from_fn(|| chosen(&archives, &sizes)).collect();
-        assert_eq!(order, ["large.tar", "small.tar", "middle.tar"]);
+        assert_eq!(order, ["small.tar", "large.tar", "middle.tar"]);
     }
 
     #[test]
