@@ -95,7 +95,9 @@ fn logs(machine: &Machine) -> Vec<(String, String)> {
     let pods = machine.ok("kubectl -n cloud get pods -o name");
     let mut logs: Vec<(String, String)> = Vec::new();
     for pod in pods.lines() {
-        let now = machine.ok(&format!("kubectl -n cloud logs {pod} --all-containers"));
+        // One that was being ended when they were listed may be gone.
+        let log = format!("kubectl -n cloud logs {pod} --all-containers");
+        let now = machine.ok(&format!("{log} || ! kubectl -n cloud get {pod}"));
         let before =
             machine.ok(&format!("kubectl -n cloud logs {pod} --all-containers --previous 2>/dev/null || true"));
         logs.push((format!("the log of {pod}"), now + &before));
