@@ -198,7 +198,7 @@ impl Server {
         let before = registry.clone();
         let Some(served) = before.find("apiextensions.k8s.io", "v1", "customresourcedefinitions") else { return };
         let resources = |entry: &Entry| {
-            let definition = of_entry(&served.resource, entry).ok().filter(controllers::names_accepted);
+            let definition = of_entry(&served.resource, entry).ok().filter(controllers::is_served);
             definition.map(|definition| c5c3_kinds::custom(&definition)).unwrap_or_default()
         };
         *registry = Arc::new(before.with_definitions(self.store.list(&served.prefix(None)).iter(), resources));

@@ -68,19 +68,20 @@ async fn join(
     }
 }
 
-/// Leaves a definition. The last one removes it: true if this was the last one.
-pub(crate) async fn leave(client: &Client, user: &str, name: &str) -> Result<bool, Error> {
+/// Leaves a definition. The last one removes it, and is told the uid of what now goes: the next one under that name
+/// belongs to somebody else.
+pub(crate) async fn leave(client: &Client, user: &str, name: &str) -> Result<Option<String>, Error> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let left = match api.get_opt(name).await? {
         Some(found) if found.labels().contains_key(SHARED) => mark(&api, name, user, None).await?,
         _ => None,
     };
-    let Some(left) = left.filter(|left| !is_used(left)) else { return Ok(false) };
+    let Some(left) = left.filter(|left| !is_used(left)) else { return Ok(None) };
     let only_this = Preconditions { uid: left.uid(), resource_version: left.resource_version() };
     match api.delete(name, &DeleteParams::default().preconditions(only_this)).await {
-        Ok(_) => Ok(true),
+        Ok(_) => Ok(left.uid()),
         // Somebody else has come, or the other one who left last was faster.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -33,7 +33,7 @@ async fn remove_entries(client: &Client, user: &str, entries: Entries) -> Vec<St
     let mut left = remove(client, &entries.made).await;
     for definition in entries.shared.iter().map(|name| Made::definition(name)) {
         let gone = match definitions::leave(client, user, &definition.name).await {
-            Ok(true) => until_gone(client, &definition).await,
+            Ok(Some(uid)) => until_gone(client, &definition, Some(&uid)).await,
             left => left.map(drop),
         };
         left.extend(gone.err().map(|error| format!("{definition}: {error}")));
@@ -53,18 +53,19 @@ pub(crate) async fn remove(client: &Client, made: &BTreeSet<Made>) -> Vec<String
             let _ = send(client, Method::DELETE, &made.path(), None).await;
         }
         for made in turn {
-            left.extend(until_gone(client, made).await.err().map(|error| format!("{made}: {error}")));
+            left.extend(until_gone(client, made, None).await.err().map(|error| format!("{made}: {error}")));
         }
     }
     left
 }
 
-/// Waits until an object is gone, and helps it go.
-async fn until_gone(client: &Client, made: &Made) -> Result<(), Error> {
+/// Waits until an object is gone, and helps it go. With a uid, until that one is gone: another under its name is left alone.
+async fn until_gone(client: &Client, made: &Made, uid: Option<&str>) -> Result<(), Error> {
     let mut rounds = Rounds::begin();
     loop {
         let (code, object) = send(client, Method::GET, &made.path(), None).await?;
-        if code == StatusCode::NOT_FOUND {
+        let is_other = code.is_success() && uid.is_some_and(|uid| object["metadata"]["uid"] != *uid);
+        if code == StatusCode::NOT_FOUND || is_other {
             return Ok(());
         }
         if code.is_success() && object["metadata"]["deletionTimestamp"].is_null() {

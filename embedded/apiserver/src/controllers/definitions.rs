@@ -14,9 +14,9 @@ use crate::verbs::{DeleteOptions, Deleted, delete_object};
 /// Held by a definition whose objects must go first.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Whether a definition is served.
-pub(crate) fn is_established(definition: &Value) -> bool {
-    holds(definition, "Established")
+/// Whether a definition is served: before it says that it is established, and though its names are contested later.
+pub(crate) fn is_served(definition: &Value) -> bool {
+    holds(definition, "NamesAccepted") || holds(definition, "Established")
 }
 
 fn holds(definition: &Value, condition: &str) -> bool {
@@ -35,10 +35,15 @@ pub(super) async fn reconcile(server: &Arc<Server>, key: &str) -> Result<(), Api
     if is_going(&definition) {
         return clean_up(server, &served, key, &definition).await;
     }
-    let conflict = conflict(server, &definition);
-    edit(server, SERVER, &served, key, |definition| accept(definition, conflict.as_deref())).await?;
+    bring_up(server, &served, key, &definition).await
+}
+
+/// Accepts or refuses names. Established is written when what it promises holds: who sees it asks for objects at once.
+async fn bring_up(server: &Arc<Server>, served: &Arc<Served>, key: &str, definition: &Value) -> Result<(), ApiError> {
+    let conflict = conflict(server, definition);
+    edit(server, SERVER, served, key, |definition| accept(definition, conflict.as_deref())).await?;
     server.reload_registry();
-    Ok(())
+    edit(server, SERVER, served, key, establish).await
 }
 
 fn kind(server: &Server) -> Option<Arc<Served>> {
@@ -50,15 +55,23 @@ async fn accept_waiting(server: &Arc<Server>, served: &Arc<Served>) -> Result<()
     for entry in server.store().list(&served.prefix(None)).iter() {
         let definition = of_entry(&served.resource, entry)?;
         if !holds(&definition, "NamesAccepted") && !is_going(&definition) {
-            let conflict = conflict(server, &definition);
-            edit(server, SERVER, served, &entry.key, |definition| accept(definition, conflict.as_deref())).await?;
+            bring_up(server, served, &entry.key, &definition).await?;
         }
     }
-    server.reload_registry();
     Ok(())
 }
 
-/// Writes the status of a definition. False: it is so already.
+/// Says that a definition whose names are accepted is served. False: it says so already.
+fn establish(definition: &mut Value) -> bool {
+    let is_new = holds(definition, "NamesAccepted") && !holds(definition, "Established");
+    if is_new {
+        let message = "the initial names have been accepted";
+        set_condition(definition, "Established", "True", "InitialNamesAccepted", message);
+    }
+    is_new
+}
+
+/// Writes whether a definition's names are accepted. False: it is so already.
 fn accept(definition: &mut Value, conflict: Option<&str>) -> bool {
     let before = definition.clone();
     if !finalizers(definition).contains(&CLEANUP) {
@@ -70,13 +83,6 @@ fn accept(definition: &mut Value, conflict: Option<&str>) -> bool {
         None => {
             definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
             set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
-            set_condition(
-                definition,
-                "Established",
-                "True",
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            );
         }
         Some(conflict) => {
             set_condition(definition, "NamesAccepted", "False", "NameConflict", conflict);

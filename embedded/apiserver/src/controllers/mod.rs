@@ -29,7 +29,7 @@ use crate::status::ApiError;
 use crate::verbs::finish_deletion;
 
 pub(crate) use bootstrap::bootstrap;
-pub(crate) use definitions::is_established as names_accepted;
+pub(crate) use definitions::is_served;
 pub(crate) use myself::publish;
 
 use graph::Graph;
