@@ -14,7 +14,7 @@ OPENSTACK := 10.5.0
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
 .DEFAULT_GOAL := help
-.PHONY: help up down clients test images check lint bench crds kubectl packages registry
+.PHONY: help up down clients test images check lint fuzz bench crds kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -46,9 +46,13 @@ check: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Check f
 	cargo nextest run --workspace --locked --no-fail-fast --profile check
 
 lint: check $(CACHE)/bin/cargo-deny ## Check also licences and advisories of dependencies
+	CUSTOM_LIBFUZZER_PATH=/not-linked/libfuzzer.a cargo check --locked --quiet --manifest-path embedded/fields/fuzz/Cargo.toml
 	cargo deny --locked check bans licenses sources
 	@if cargo deny fetch db 2>/dev/null; then cargo deny --locked check advisories; \
 	else echo "make lint: the advisory database cannot be reached from here; advisories were NOT checked" >&2; fi
+
+fuzz: ## Let a fuzzer look at patches and server-side apply, five minutes each (SECONDS=300)
+	@tools/fuzz $(CACHE) $(or $(SECONDS),300)
 
 bench: packages ## Run the benchmarks
 	cargo bench --workspace --locked
