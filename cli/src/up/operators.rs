@@ -6,6 +6,7 @@ use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::Pace;
 use c5c3_kit::{Settings, hash};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -33,21 +34,28 @@ pub(super) async fn install(client: &Client) -> Result<(), String> {
     Ok(())
 }
 
+/// How many CRDs are installed at once.
+const AT_ONCE: usize = 4;
+
 /// Installs the CRDs that are not there as they are now.
 async fn definitions(client: &Client) -> Result<(), kube::Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for kind in c5c3_api::all() {
-        let mut definition = kind.crd();
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        let hash = hash::of_json(&serde_json::to_value(&definition).map_err(kube::Error::SerdeError)?);
-        let installed = definitions.get_opt(&name).await?;
-        if installed.is_some_and(|installed| installed.annotations().get(HASH) == Some(&hash)) {
-            continue;
-        }
-        definition.annotations_mut().insert(HASH.to_owned(), hash);
-        definitions.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(definition)).await?;
+    let all = stream::iter(c5c3_api::all()).map(|kind| define(&definitions, kind.crd()));
+    all.buffer_unordered(AT_ONCE).try_collect().await
+}
+
+async fn define(
+    definitions: &Api<CustomResourceDefinition>,
+    mut definition: CustomResourceDefinition,
+) -> Result<(), kube::Error> {
+    let name = definition.name_any();
+    let hash = hash::of_json(&serde_json::to_value(&definition).map_err(kube::Error::SerdeError)?);
+    let installed = definitions.get_metadata_opt(&name).await?;
+    if installed.is_some_and(|installed| installed.annotations().get(HASH) == Some(&hash)) {
+        return Ok(());
     }
-    Ok(())
+    definition.annotations_mut().insert(HASH.to_owned(), hash);
+    definitions.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(definition)).await.map(drop)
 }
 
 async fn apply(client: &Client, object: &Value) -> Result<(), kube::Error> {

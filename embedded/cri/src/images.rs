@@ -96,9 +96,23 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// The names of the images in an archive, which is an OCI layout or what `docker save` writes.
-pub fn names(file: &Path) -> Result<Vec<String>, ImageError> {
-    Ok(held(file)?.into_iter().map(|image| image.name).collect())
+/// What an archive holds, which is an OCI layout or what `docker save` writes.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
+    /// The names of its images.
+    pub names: Vec<String>,
+    /// The digests of their layers, as far as it says them.
+    pub layers: Vec<String>,
+}
+
+/// What is in an archive.
+pub fn content(file: &Path) -> Result<Content, ImageError> {
+    let mut content = Content::default();
+    for image in held(file)? {
+        content.names.push(image.name);
+        content.layers.extend(image.layers);
+    }
+    Ok(content)
 }
 
 fn held(file: &Path) -> Result<Vec<archive::Held>, ImageError> {

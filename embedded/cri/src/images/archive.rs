@@ -189,6 +189,8 @@ pub(super) struct Held {
     pub(super) name: String,
     /// The digest of its configuration, by which a runtime tells images apart; none where the archive does not say it.
     pub(super) id: Option<String>,
+    /// The digests of its layers, as far as the archive says them.
+    pub(super) layers: Vec<String>,
 }
 
 /// The images in an archive.
@@ -209,8 +211,17 @@ pub(super) fn images(mut archive: impl io::Read + Seek) -> io::Result<Vec<Held>>
     let found = if named.is_empty() { tagged } else { named };
     let file = |digest: &str| format!("blobs/{}", digest.replace(':', "/"));
     let manifests = read(&mut archive, |name| found.iter().any(|(_, digest)| file(digest) == name))?;
-    let id = |digest: &str| Some(manifests.get(&file(digest))?["config"]["digest"].as_str()?.to_owned());
-    Ok(found.into_iter().map(|(name, digest)| Held { id: id(&digest), name }).collect())
+    let text = |descriptor: &Value| descriptor["digest"].as_str().map(ToOwned::to_owned);
+    let held = |(name, digest): (String, String)| {
+        let manifest = manifests.get(&file(&digest));
+        let layers = manifest.and_then(|manifest| manifest["layers"].as_array()).into_iter().flatten();
+        Held {
+            name,
+            id: manifest.and_then(|manifest| text(&manifest["config"])),
+            layers: layers.filter_map(text).collect(),
+        }
+    };
+    Ok(found.into_iter().map(held).collect())
 }
 
 /// The JSON documents of an archive that are asked for. What lies between them is not read.
@@ -248,6 +259,7 @@ mod tests {
         let held = images(Cursor::new(archive)).unwrap();
         assert_eq!(held.iter().map(|image| image.name.as_str()).collect::<Vec<_>>(), ["local.test/tool:3"]);
         assert!(held[0].id.as_ref().is_some_and(|id| id.starts_with("sha256:")), "{held:?}");
+        assert!(matches!(&held[0].layers[..], [layer] if layer.starts_with("sha256:")), "{held:?}");
     }
 
     #[test]
@@ -265,7 +277,7 @@ mod tests {
         let manifest = br#"[{"Config":"x.json","RepoTags":["example.org/a:1","example.org/a:2"],"Layers":[]}]"#;
         append(&mut tar, "manifest.json", EntryType::Regular, 0o644, manifest).unwrap();
         let held = images(Cursor::new(tar.into_inner().unwrap())).unwrap();
-        let unknown = |name: &str| Held { name: name.into(), id: None };
+        let unknown = |name: &str| Held { name: name.into(), id: None, layers: Vec::new() };
         assert_eq!(held, [unknown("example.org/a:1"), unknown("example.org/a:2")]);
     }
 }

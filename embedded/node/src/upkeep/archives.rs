@@ -1,11 +1,12 @@
 //! Locally built images: archives in a folder, imported when they appear or change. What pods wait for comes first.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use c5c3_cri::Programs;
+use c5c3_cri::images::Content;
 use tokio::sync::Notify;
 
 use crate::node::Node;
@@ -27,10 +28,21 @@ pub(crate) struct Archives {
 struct State {
     /// Those that were tried, as they looked then.
     done: HashMap<PathBuf, Look>,
-    /// Those that are being imported.
-    busy: HashSet<PathBuf>,
-    /// The images that pods wait for.
-    wanted: HashSet<String>,
+    /// Those that are being imported, with the layers that they bring.
+    busy: HashMap<PathBuf, Vec<String>>,
+    /// The layers that were brought.
+    layers: HashSet<String>,
+    /// The images that pods wait for, in the order in which they began to.
+    wanted: Vec<String>,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Import(PathBuf, Look),
+    /// What is left shares layers with what is being imported, and costs less afterwards.
+    Later,
+    Nothing,
 }
 
 impl State {
@@ -38,13 +50,28 @@ impl State {
         self.done.get(path) == Some(&look)
     }
 
-    /// The next one to import: one that is wanted, and of several the largest, because the others fit in around it.
-    fn choose(&mut self, now: HashMap<PathBuf, Look>, names: impl Fn(&Path) -> Vec<String>) -> Option<(PathBuf, Look)> {
-        let waiting = now.into_iter().filter(|(path, look)| !self.is_done(path, *look) && !self.busy.contains(path));
-        let is_unwanted = |path: &Path| !names(path).iter().any(|name| self.wanted.contains(name));
-        let chosen = waiting.min_by_key(|(path, (size, _))| (is_unwanted(path), Reverse(*size), path.clone()))?;
-        self.busy.insert(chosen.0.clone());
-        Some(chosen)
+    /// Chooses what to import: what has been wanted for longest, and of others the smallest, which soon leaves others with
+    /// less to do.
+    fn choose(&mut self, now: HashMap<PathBuf, Look>, read: impl Fn(&Path) -> Content) -> Next {
+        let waiting =
+            now.into_iter().filter(|(path, look)| !self.is_done(path, *look) && !self.busy.contains_key(path));
+        let rank = |content: &Content| {
+            let place = |name: &String| self.wanted.iter().position(|wanted| wanted == name);
+            content.names.iter().filter_map(place).min().unwrap_or(usize::MAX)
+        };
+        let waiting = waiting.map(|(path, look)| {
+            let content = read(&path);
+            ((rank(&content), look.0, path), look, content.layers)
+        });
+        let Some(((_, _, path), look, mut layers)) = waiting.min_by(|(one, ..), (other, ..)| one.cmp(other)) else {
+            return Next::Nothing;
+        };
+        layers.retain(|layer| !self.layers.contains(layer));
+        if self.busy.values().flatten().any(|layer| layers.contains(layer)) {
+            return Next::Later;
+        }
+        self.busy.insert(path.clone(), layers);
+        Next::Import(path, look)
     }
 }
 
@@ -55,7 +82,8 @@ impl Archives {
 
     fn done(&self, path: PathBuf, look: Look) {
         let mut state = self.state();
-        state.busy.remove(&path);
+        let layers = state.busy.remove(&path).unwrap_or_default();
+        state.layers.extend(layers);
         state.done.insert(path, look);
         drop(state);
         self.imported.notify_waiters();
@@ -71,7 +99,9 @@ pub(crate) async fn next(node: &Node, image: &str) -> bool {
         if archives(folder).into_iter().all(|(path, look)| state.is_done(&path, look)) {
             return false;
         }
-        state.wanted.insert(image.to_owned());
+        if !state.wanted.iter().any(|wanted| wanted == image) {
+            state.wanted.push(image.to_owned());
+        }
     }
     imported.await;
     true
@@ -79,25 +109,33 @@ pub(crate) async fn next(node: &Node, image: &str) -> bool {
 
 /// Imports what is there and whole. One that cannot be is not tried again until it changes.
 pub(super) async fn import(node: &Node) {
-    let all = async || while import_one(node).await {};
     // One reads while the other unpacks.
-    tokio::join!(all(), all());
+    tokio::join!(import_all(node), import_all(node));
 }
 
-/// Imports one; false if there is none.
-async fn import_one(node: &Node) -> bool {
-    let Some((folder, programs)) = &node.config.archives else { return false };
-    let mut now = archives(folder);
-    now.retain(|_, (_, modified)| is_settled(*modified, SystemTime::now()));
-    let names = |path: &Path| c5c3_cri::images::names(path).unwrap_or_default();
-    let Some((path, look)) = node.archives.state().choose(now, names) else { return false };
+async fn import_all(node: &Node) {
+    let Some((folder, programs)) = &node.config.archives else { return };
+    loop {
+        let imported = node.archives.imported.notified();
+        let mut now = archives(folder);
+        now.retain(|_, (_, modified)| is_settled(*modified, SystemTime::now()));
+        let read = |path: &Path| c5c3_cri::images::content(path).unwrap_or_default();
+        let next = node.archives.state().choose(now, read);
+        match next {
+            Next::Import(path, look) => import_one(node, programs, path, look).await,
+            Next::Later => imported.await,
+            Next::Nothing => return,
+        }
+    }
+}
+
+async fn import_one(node: &Node, programs: &Programs, path: PathBuf, look: Look) {
     match c5c3_cri::images::import(&node.config.site, programs, &node.runtime, &path).await {
         Ok(names) => tracing::info!(archive = %path.display(), ?names, "imported"),
         Err(error) => tracing::warn!(archive = %path.display(), %error, "cannot import an archive"),
     }
     node.archives.done(path, look);
     node.directory.announce_change();
-    true
 }
 
 /// Whether a file is no longer written to. One from the future is not waited for.
@@ -127,28 +165,50 @@ mod tests {
         sizes.iter().map(|(name, size)| (PathBuf::from(name), (*size, at(0)))).collect()
     }
 
+    /// Chooses among archives that are named like their images, and share a layer if they share their first letter.
+    fn choose(archives: &Archives, sizes: &[(&str, u64)]) -> Next {
+        let read = |path: &Path| {
+            let name = path.with_extension("").display().to_string();
+            Content { layers: vec![name[..1].to_owned(), name.clone()], names: vec![name] }
+        };
+        archives.state().choose(there(sizes), read)
+    }
+
     fn chosen(archives: &Archives, sizes: &[(&str, u64)]) -> Option<String> {
-        let names = |path: &Path| vec![path.with_extension("").display().to_string()];
-        archives.state().choose(there(sizes), names).map(|(path, _)| path.display().to_string())
+        match choose(archives, sizes) {
+            Next::Import(path, _) => Some(path.display().to_string()),
+            Next::Later | Next::Nothing => None,
+        }
     }
 
     #[test]
     fn an_archive_is_imported_once_and_again_when_it_has_changed() {
         let archives = Archives::default();
         assert_eq!(chosen(&archives, &[("a.tar", 1)]).as_deref(), Some("a.tar"));
-        assert_eq!(chosen(&archives, &[("a.tar", 1)]), None, "it is being imported");
+        assert_eq!(choose(&archives, &[("a.tar", 1)]), Next::Nothing, "it is being imported");
         archives.done("a.tar".into(), (1, at(0)));
-        assert_eq!(chosen(&archives, &[("a.tar", 1)]), None);
+        assert_eq!(choose(&archives, &[("a.tar", 1)]), Next::Nothing);
         assert_eq!(chosen(&archives, &[("a.tar", 2)]).as_deref(), Some("a.tar"));
     }
 
     #[test]
-    fn what_a_pod_waits_for_is_imported_first_and_then_what_is_large() {
+    fn what_a_pod_waits_for_is_imported_first_and_then_what_is_small() {
         let archives = Archives::default();
-        let sizes = [("large.tar", 9), ("small.tar", 1), ("middle.tar", 5)];
-        archives.state().wanted.insert("small".into());
+        let sizes = [("a.tar", 9), ("b.tar", 1), ("c.tar", 5), ("d.tar", 2)];
+        archives.state().wanted = vec!["c".into(), "a".into()];
         let order: Vec<_> = std::iter::from_fn(|| chosen(&archives, &sizes)).collect();
-        assert_eq!(order, ["small.tar", "large.tar", "middle.tar"]);
+        assert_eq!(order, ["c.tar", "a.tar", "b.tar", "d.tar"]);
+    }
+
+    #[test]
+    fn no_layer_is_imported_twice_at_once() {
+        let archives = Archives::default();
+        let sizes = [("one.tar", 1), ("other.tar", 2), ("oval.tar", 3)];
+        assert_eq!(chosen(&archives, &sizes).as_deref(), Some("one.tar"));
+        assert_eq!(choose(&archives, &sizes), Next::Later);
+        archives.done("one.tar".into(), (1, at(0)));
+        assert_eq!(chosen(&archives, &sizes).as_deref(), Some("other.tar"));
+        assert_eq!(chosen(&archives, &sizes).as_deref(), Some("oval.tar"), "what they share is there");
     }
 
     #[test]

@@ -202,6 +202,7 @@ fn container(wanted: &Wanted, mounts: &[Value]) -> Value {
         ports.extend(galera.map(|(name, number)| port(name, number)));
     }
     let ready = json!({"command": ["sh", "/etc/mariadb/conf/ready.sh"]});
+    let gets_ready = json!({"command": ["sh", "/etc/mariadb/conf/ready.sh", "20"]});
     json!({
         "name": "mariadb",
         "image": wanted.image,
@@ -213,7 +214,7 @@ fn container(wanted: &Wanted, mounts: &[Value]) -> Value {
         "securityContext": container_security(),
         "volumeMounts": mounts,
         // A member that waits for others, or copies from them, is never killed for it: that may take as long as it takes.
-        "startupProbe": {"exec": ready, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 604_800},
+        "startupProbe": {"exec": gets_ready, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 604_800},
         "readinessProbe": {"exec": ready, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
         "livenessProbe": {"tcpSocket": {"port": "mariadb"}, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
     })
