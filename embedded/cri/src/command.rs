@@ -1,7 +1,7 @@
 //! Running a program to its end.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::io::{self, Write as _};
+use std::process::{ChildStdin, Command, Stdio};
 
 /// A program that failed: the command line, and what it said.
 #[derive(Debug, thiserror::Error)]
@@ -15,13 +15,19 @@ pub struct CommandError {
 
 /// Runs a program with some input; what it prints.
 pub(crate) fn run(command: &mut Command, input: &str) -> Result<String, CommandError> {
+    run_with(command, |mut stdin| stdin.write_all(input.as_bytes()))
+}
+
+/// Runs a program with what is written to it; what it prints.
+pub(crate) fn run_with(
+    command: &mut Command,
+    input: impl FnOnce(ChildStdin) -> io::Result<()>,
+) -> Result<String, CommandError> {
     let failed = |command: &Command, reason: String| CommandError { command: line(command), reason };
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(command, error.to_string()))?;
-    let mut stdin = child.stdin.take().expect("stdin is a pipe");
     // One that ends without reading its input says why by its exit.
-    let _ = stdin.write_all(input.as_bytes());
-    drop(stdin);
+    let _ = input(child.stdin.take().expect("stdin is a pipe"));
     let output = child.wait_with_output().map_err(|error| failed(command, error.to_string()))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -3,10 +3,11 @@
 
 mod archive;
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{ChildStdin, Command};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -139,10 +140,8 @@ pub async fn import(
     if is_there {
         return Ok(names);
     }
-    let mut command = Command::new(&programs.ctr);
-    // The CRI sees this namespace only.
-    command.arg("--address").arg(site.socket()).args(["--namespace", "k8s.io", "images", "import"]).arg(file);
-    let imported = tokio::task::spawn_blocking(move || command::run(&mut command, "")).await;
+    let (ctr, archive) = (Ctr::new(site, programs), file.to_owned());
+    let imported = tokio::task::spawn_blocking(move || ctr.import(&archive, &held)).await;
     imported.map_err(io::Error::other).map_err(ImageError::file(file))??;
     let deadline = Instant::now() + EVENT_LIMIT;
     for name in &names {
@@ -154,4 +153,42 @@ pub async fn import(
         }
     }
     Ok(names)
+}
+
+/// containerd's own client.
+struct Ctr {
+    program: PathBuf,
+    socket: PathBuf,
+}
+
+impl Ctr {
+    fn new(site: &Site, programs: &Programs) -> Self {
+        Self { program: programs.ctr.clone(), socket: site.socket() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        // The CRI sees this namespace only.
+        command.arg("--address").arg(&self.socket).args(["--namespace", "k8s.io"]).args(arguments);
+        command
+    }
+
+    /// Imports an archive. Layers that containerd has are left out: it would read, check and write them all again.
+    fn import(&self, file: &Path, held: &[archive::Held]) -> Result<(), ImageError> {
+        let there = command::run(&mut self.command(&["content", "ls", "--quiet"]), "")?;
+        let there: HashSet<&str> = there.lines().collect();
+        let layers = held.iter().flat_map(|image| &image.layers).map(String::as_str);
+        let known: HashSet<&str> = layers.filter(|layer| there.contains(layer)).collect();
+        if !known.is_empty() {
+            let source = File::open(file).map_err(ImageError::file(file))?;
+            let rest = |stdin: ChildStdin| archive::copy(source, &known, stdin);
+            match command::run_with(&mut self.command(&["images", "import", "-"]), rest) {
+                Ok(_) => return Ok(()),
+                // A layer may go with the last image that had it, at any time.
+                Err(error) => tracing::info!(%error, "the whole archive is imported"),
+            }
+        }
+        command::run(self.command(&["images", "import"]).arg(file), "")?;
+        Ok(())
+    }
 }

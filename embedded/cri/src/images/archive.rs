@@ -1,6 +1,6 @@
 //! An OCI archive with one image of one layer: the same bytes each time, for the same content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read as _, Seek};
 use std::path::Path;
 
@@ -224,6 +224,22 @@ pub(super) fn images(mut archive: impl io::Read + Seek) -> io::Result<Vec<Held>>
     Ok(found.into_iter().map(held).collect())
 }
 
+/// Copies an archive without some layers, which are not read.
+pub(super) fn copy(archive: impl io::Read + Seek, without: &HashSet<&str>, into: impl io::Write) -> io::Result<()> {
+    let mut copy = Builder::new(into);
+    for entry in Archive::new(archive).entries_with_seek()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let digest =
+            path.to_string_lossy().trim_start_matches("./").strip_prefix("blobs/").map(|d| d.replace('/', ":"));
+        if !digest.is_some_and(|digest| without.contains(digest.as_str())) {
+            let mut header = entry.header().clone();
+            copy.append_data(&mut header, path, &mut entry)?;
+        }
+    }
+    copy.into_inner()?.flush()
+}
+
 /// The JSON documents of an archive that are asked for. What lies between them is not read.
 fn read(archive: &mut (impl io::Read + Seek), wanted: impl Fn(&str) -> bool) -> io::Result<BTreeMap<String, Value>> {
     archive.rewind()?;
@@ -260,6 +276,22 @@ mod tests {
         assert_eq!(held.iter().map(|image| image.name.as_str()).collect::<Vec<_>>(), ["local.test/tool:3"]);
         assert!(held[0].id.as_ref().is_some_and(|id| id.starts_with("sha256:")), "{held:?}");
         assert!(matches!(&held[0].layers[..], [layer] if layer.starts_with("sha256:")), "{held:?}");
+    }
+
+    #[test]
+    fn an_archive_is_copied_without_the_layers_that_are_there() {
+        let archive = image().archive().unwrap();
+        let layer = images(Cursor::new(&archive)).unwrap().remove(0).layers.remove(0);
+        let mut copied = Vec::new();
+        copy(Cursor::new(&archive), &HashSet::from([layer.as_str()]), &mut copied).unwrap();
+        let names = |archive: &[u8]| -> Vec<String> {
+            let mut archive = Archive::new(archive);
+            let entries = archive.entries().unwrap();
+            entries.map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect()
+        };
+        let left_out: Vec<_> = names(&archive).into_iter().filter(|name| !names(&copied).contains(name)).collect();
+        assert_eq!(left_out, [format!("blobs/{}", layer.replace(':', "/"))]);
+        assert_eq!(images(Cursor::new(copied)).unwrap(), images(Cursor::new(archive)).unwrap());
     }
 
     #[test]
