@@ -32,8 +32,8 @@ struct State {
     busy: HashMap<PathBuf, Vec<String>>,
     /// The layers that were brought.
     layers: HashSet<String>,
-    /// The images that pods wait for, in the order in which they began to.
-    wanted: Vec<String>,
+    /// The images that pods wait for.
+    wanted: HashSet<String>,
 }
 
 /// What to do next.
@@ -50,20 +50,18 @@ impl State {
         self.done.get(path) == Some(&look)
     }
 
-    /// Chooses what to import: what has been wanted for longest, and of others the smallest, which soon leaves others with
-    /// less to do.
+    /// Chooses what to import: of what is wanted the largest, because the rest fits in around it, and otherwise the smallest,
+    /// which soon leaves less to do for the others.
     fn choose(&mut self, now: HashMap<PathBuf, Look>, read: impl Fn(&Path) -> Content) -> Next {
         let waiting =
             now.into_iter().filter(|(path, look)| !self.is_done(path, *look) && !self.busy.contains_key(path));
-        let rank = |content: &Content| {
-            let place = |name: &String| self.wanted.iter().position(|wanted| wanted == name);
-            content.names.iter().filter_map(place).min().unwrap_or(usize::MAX)
-        };
         let waiting = waiting.map(|(path, look)| {
             let content = read(&path);
-            ((rank(&content), look.0, path), look, content.layers)
+            let is_wanted = content.names.iter().any(|name| self.wanted.contains(name));
+            let rank = if is_wanted { (0, u64::MAX - look.0) } else { (1, look.0) };
+            ((rank, path), look, content.layers)
         });
-        let Some(((_, _, path), look, mut layers)) = waiting.min_by(|(one, ..), (other, ..)| one.cmp(other)) else {
+        let Some(((_, path), look, mut layers)) = waiting.min_by(|(one, ..), (other, ..)| one.cmp(other)) else {
             return Next::Nothing;
         };
         layers.retain(|layer| !self.layers.contains(layer));
@@ -90,19 +88,20 @@ impl Archives {
     }
 }
 
+/// Says that a pod needs an image, before it can be started with it.
+pub(crate) fn want(node: &Node, image: &str) {
+    node.archives.state().wanted.insert(image.to_owned());
+}
+
 /// Waits for the next import, for a pod that needs this image; false if there is none to come.
 pub(crate) async fn next(node: &Node, image: &str) -> bool {
     let Some((folder, _)) = &node.config.archives else { return false };
     let imported = node.archives.imported.notified();
-    {
-        let mut state = node.archives.state();
-        if archives(folder).into_iter().all(|(path, look)| state.is_done(&path, look)) {
-            return false;
-        }
-        if !state.wanted.iter().any(|wanted| wanted == image) {
-            state.wanted.push(image.to_owned());
-        }
+    let state = || node.archives.state();
+    if archives(folder).into_iter().all(|(path, look)| state().is_done(&path, look)) {
+        return false;
     }
+    want(node, image);
     imported.await;
     true
 }
@@ -192,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_waits_for_is_imported_first_and_then_what_is_small() {
+    fn what_pods_wait_for_is_imported_first_by_size_and_then_what_is_small() {
         let archives = Archives::default();
         let sizes = [("a.tar", 9), ("b.tar", 1), ("c.tar", 5), ("d.tar", 2)];
-        archives.state().wanted = vec!["c".into(), "a".into()];
+        archives.state().wanted.extend(["c".into(), "a".into()]);
         let order: Vec<_> = std::iter::from_fn(|| chosen(&archives, &sizes)).collect();
-        assert_eq!(order, ["c.tar", "a.tar", "b.tar", "d.tar"]);
+        assert_eq!(order, ["a.tar", "c.tar", "b.tar", "d.tar"]);
     }
 
     #[test]

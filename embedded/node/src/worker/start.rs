@@ -44,6 +44,10 @@ impl Worker {
             let message = "Pod sandbox changed, it will be killed and re-created.".to_owned();
             self.node.voice.normal(pod, None, "SandboxChanged", message);
         }
+        // Volumes may take a while; images that are imported meanwhile need not be waited for then.
+        for image in pod.spec().containers.iter().filter_map(|container| container.image.as_deref()) {
+            archives::want(&self.node, image);
+        }
         if !self.mount_volumes(pod).await {
             return;
         }
