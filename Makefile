@@ -32,6 +32,7 @@ down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe remov
 	$(CARGO_TARGET_DIR)/release/c5c3 down
 
 test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
+	@tools/room 12
 	cargo test --workspace --locked --doc --quiet
 	cargo nextest run --workspace --locked --no-fail-fast
 

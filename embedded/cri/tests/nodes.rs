@@ -219,6 +219,30 @@ async fn a_node_that_was_ended_starts_again_with_its_images() {
 }
 
 #[tokio::test]
+async fn a_layer_that_is_there_is_not_imported_again() {
+    let machine = Machine::new(1);
+    let (site, containerd) = (&machine.sites[0], machine.start(0).await);
+    let runtime = containerd.runtime();
+    let mut image = images::busybox(Path::new("/bin/busybox")).unwrap();
+    image.name = "c5c3.local/same:1".into();
+    image.config.environment = vec!["PATH=/bin:/usr/bin".into(), "KIND=other".into()];
+    // Nothing of the layer is right any more, but for its name.
+    let mut archive = image.archive().unwrap();
+    let shell = archive.windows(4).position(|bytes| bytes == b"\x7fELF").unwrap();
+    archive[shell..shell + 4096].fill(0);
+    let file = machine.folder().join("same.tar");
+    fs::write(&file, archive).unwrap();
+    images::import(site, &machine.programs, &runtime, &file).await.unwrap();
+
+    let pod = sandbox(site, "same");
+    let id = runtime.run_pod_sandbox(pod.clone(), "").await.unwrap();
+    let container = runtime.create_container(&id, container(&image.name, "sleep 600"), pod).await.unwrap();
+    runtime.start_container(&container).await.unwrap();
+    let answer = runtime.exec_sync(&container, words("printenv KIND"), None).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "other\n");
+}
+
+#[tokio::test]
 async fn a_containerd_that_cannot_start_says_why() {
     let machine = Machine::new(1);
     let mut settings = machine.settings(0);

@@ -8,8 +8,9 @@ use super::names::{Names, PRIMARY_NAME, SENTINEL_PORT, SERVER_PORT};
 use super::tls::listen;
 
 /// The scripts that members run.
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("ask.sh", include_str!("ask.sh")),
+    ("known.sh", include_str!("known.sh")),
     ("primary.sh", include_str!("primary.sh")),
     ("sentinel.sh", include_str!("sentinel.sh")),
     ("server.sh", include_str!("server.sh")),

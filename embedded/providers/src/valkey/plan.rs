@@ -212,6 +212,12 @@ fn container(valkey: &Valkey, names: &Names, name: &str, script: &str, port: u16
         "securityContext": container_security(),
         "volumeMounts": mounts,
     });
+    if name == "sentinel" {
+        // Nobody is killed for having heard of nobody: that may take as long as it takes.
+        let known = json!({"command": ["/bin/sh", "/conf/known.sh"]});
+        container["startupProbe"] =
+            json!({"exec": known, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 604_800});
+    }
     if let Some(resources) = valkey.spec.resources.as_ref().filter(|_| name == "valkey") {
         container["resources"] = json!(resources);
     }
