@@ -89,14 +89,16 @@ async fn live(
     };
     let ready = async {
         tokio::try_join!(operate, nodes, provide)?;
-        let is_ready = match wanted {
-            Some(wanted) => wanted.bring_up(&client, folder).await?,
-            None => true,
+        let tell = |is_ready: bool| {
+            if std::io::stdout().is_terminal() {
+                hint(folder, is_ready);
+            } else {
+                say(if is_ready { READY } else { LATE });
+            }
         };
-        if std::io::stdout().is_terminal() {
-            hint(folder, is_ready);
-        } else {
-            say(if is_ready { READY } else { LATE });
+        match wanted {
+            Some(wanted) => wanted.bring_up(&client, folder, tell).await?,
+            None => tell(true),
         }
         std::future::pending::<Result<(), String>>().await
     };

@@ -78,24 +78,28 @@ impl Wanted {
         built.map_err(|error| format!("cannot build the images: {error}"))?
     }
 
-    /// Makes it, and stays until it is ready and can be signed in to. False when it takes too long: it goes on then.
-    pub(super) async fn bring_up(&self, client: &Client, folder: &Folder) -> Result<bool, String> {
+    /// Makes it, and stays until it is ready and can be signed in to. Tells so in the end, and before that if it is late.
+    pub(super) async fn bring_up(&self, client: &Client, folder: &Folder, tell: impl Fn(bool)) -> Result<(), String> {
         self.apply(client).await?;
         let (namespace, name) = (self.namespace(), self.plane.name_any());
         let has_keystone = c5c3_operator_controlplane::parts(&self.plane).contains(&"keystone");
         let publish = async {
             if has_keystone && !self.has_public_endpoint() {
-                publish(client, &namespace, &name).await?;
+                publish(client, &namespace, &name).await;
             }
-            Ok(())
         };
         let serves = async || !has_keystone || answers(client, &namespace).await;
-        let (is_ready, ()) = tokio::try_join!(live::until_ready(client, &namespace, &name, serves), publish)?;
-        if is_ready && has_keystone {
-            let keystone = keystone(client, &namespace).await?;
-            clouds::write(client, folder, &keystone).await?;
-        }
-        Ok(is_ready)
+        let come_up = async {
+            live::until_ready(client, &namespace, &name, serves, || tell(false)).await;
+            if has_keystone {
+                let keystone = keystone(client, &namespace).await?;
+                clouds::write(client, folder, &keystone).await?;
+            }
+            tell(true);
+            Ok(())
+        };
+        let ((), come) = tokio::join!(publish, come_up);
+        come
     }
 
     fn has_public_endpoint(&self) -> bool {
@@ -145,19 +149,25 @@ async fn known(client: &Client, kind: &GroupVersionKind) -> Result<(ApiResource,
 
 /// Says in the ControlPlane where this machine reaches Keystone, as soon as that is known: the catalog is made from it, and
 /// names of the cluster mean nothing outside.
-async fn publish(client: &Client, namespace: &str, name: &str) -> Result<(), String> {
-    let endpoint = loop {
-        match keystone(client, namespace).await {
-            Ok(found) => match clouds::url(client, namespace, &found).await {
-                Ok(endpoint) => break endpoint,
-                Err(_) => tokio::time::sleep(INTERVAL).await,
-            },
-            Err(_) => tokio::time::sleep(INTERVAL).await,
+async fn publish(client: &Client, namespace: &str, name: &str) {
+    loop {
+        match try_publish(client, namespace, name).await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(error, "keystone's address is not published yet"),
         }
-    };
-    let patch = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": name},
-        "spec": {"services": {"keystone": {"publicEndpoint": endpoint}}}});
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+async fn try_publish(client: &Client, namespace: &str, name: &str) -> Result<(), String> {
+    let keystone = keystone(client, namespace).await?;
+    let endpoint = clouds::url(client, namespace, &keystone).await?;
     let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
+    let plane = planes.get_metadata(name).await.map_err(|error| format!("cannot read controlplane/{name}: {error}"))?;
+    // With the uid, one that goes meanwhile is not made anew.
+    let patch = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+        "metadata": {"name": name, "uid": plane.uid()},
+        "spec": {"services": {"keystone": {"publicEndpoint": endpoint}}}});
     let params = PatchParams::apply(ENDPOINT_MANAGER).force();
     let patched = planes.patch(name, &params, &Patch::Apply(patch)).await;
     patched.map(drop).map_err(|error| format!("cannot publish Keystone's address: {error}"))

@@ -16,32 +16,39 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// How long a ControlPlane may take before somebody should look.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// Stays until the ControlPlane of a namespace is ready and serves, and shows how it gets there. False when it takes too
-/// long.
+/// Stays until the ControlPlane of a namespace is ready and serves, and shows how it gets there. Says so once when it is
+/// late. One that was deleted may come back, and an API that does not answer may answer again.
 pub(super) async fn until_ready(
     client: &Client,
     namespace: &str,
     name: &str,
     serves: impl AsyncFn() -> bool,
-) -> Result<bool, String> {
+    late: impl Fn(),
+) {
     let begun = Instant::now();
     let mut view = View::new();
+    let mut is_late = false;
     loop {
-        let world = status::world(client, Some(namespace)).await?;
-        let plane = world.find(&format!("controlplane/{name}"), Some(namespace));
-        let Some(plane) = plane else { return Err(format!("controlplane/{name} is gone")) };
-        view.show(&status::overview(&world));
-        if plane.wait.is_none() && serves().await {
-            view.end();
-            say(&format!("ready      controlplane/{name} after {:.1} s", begun.elapsed().as_secs_f64()));
-            return Ok(true);
+        match status::world(client, Some(namespace)).await {
+            Ok(world) => {
+                view.show(&status::overview(&world));
+                let plane = world.find(&format!("controlplane/{name}"), Some(namespace));
+                if plane.is_some_and(|plane| plane.wait.is_none()) && serves().await {
+                    break;
+                }
+            }
+            Err(error) => tracing::warn!(error, "the cluster cannot be looked at"),
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > PATIENCE && !is_late {
+            is_late = true;
             view.end();
-            return Ok(false);
+            late();
+            view = View::new();
         }
         tokio::time::sleep(INTERVAL).await;
     }
+    view.end();
+    say(&format!("ready      controlplane/{name} after {:.1} s", begun.elapsed().as_secs_f64()));
 }
 
 /// Where it is shown.
