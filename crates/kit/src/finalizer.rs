@@ -18,6 +18,9 @@ use crate::wait::Wait;
 /// Set to `true` on an object that is being deleted, it lets the object go at once, and what it leaves is named.
 pub const SKIP: &str = "c5c3.io/skip-cleanup";
 
+/// Kubernetes' own finalizer, which an object has that goes and is to leave what it owns: `kubectl delete --cascade=orphan`.
+pub const ORPHAN: &str = "orphan";
+
 /// Whether the object has the finalizer.
 pub fn has(object: &DynamicObject, finalizer: &str) -> bool {
     object.metadata.finalizers.iter().flatten().any(|held| held == finalizer)

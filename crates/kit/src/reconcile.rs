@@ -244,6 +244,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let Some(finalizer) = C::FINALIZER.filter(|finalizer| finalizer::has(self.object, finalizer)) else {
             return Ok(Action::await_change());
         };
+        if finalizer::has(self.object, finalizer::ORPHAN) {
+            finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
+            return Ok(Action::await_change());
+        }
         let kinds = self.context.controller.children();
         let namespace = self.context.namespace.as_deref();
         let waves = self.context.controller.teardown();

@@ -13,7 +13,7 @@ use c5c3_kit::{Controller, KindRef, Ref, Settings, access};
 use c5c3_operator_controlplane::operator;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PropagationPolicy};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -341,6 +341,23 @@ async fn a_control_plane_goes_in_reverse_order_and_leaves_its_data() {
     // Another one of the same name goes on with it.
     stage.ready(home, &small()).await;
     assert_eq!(stage.password(home).await, password);
+}
+
+#[tokio::test]
+async fn a_control_plane_that_is_deleted_alone_leaves_all_that_it_made() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &small()).await;
+    let made = stage.made(home).await;
+    let alone = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    stage.api(home, "ControlPlane").delete("lab", &alone).await.unwrap();
+    stage.until_gone(home, "ControlPlane/lab").await;
+    for part in ["Keystone/keystone", "MariaDB/mariadb", "StatefulSet/memcached"] {
+        let left = stage.get(home, part).await.unwrap_or_else(|| panic!("{part} is gone")).metadata;
+        assert_eq!(left.deletion_timestamp, None, "{part} goes");
+        assert!(left.owner_references.is_none_or(|owners| owners.is_empty()), "{part} has an owner");
+    }
+    assert_eq!(stage.made(home).await, made);
 }
 
 #[tokio::test]
