@@ -119,7 +119,7 @@ fn refuse(
                 .iter()
                 .map(|problem| StatusCause {
                     reason: problem.kind.as_cause().into(),
-                    message: problem.to_string(),
+                    message: problem.message(),
                     field: problem.path.clone(),
                 })
                 .collect(),

@@ -53,6 +53,8 @@ async fn a_wrong_object_is_refused_as_an_api_server_would() {
     );
     let cause = &response["status"]["details"]["causes"][0];
     assert_eq!((&cause["field"], &cause["reason"]), (&json!("spec.schedule"), &json!("FieldValueInvalid")));
+    let told = cause["message"].as_str().unwrap();
+    assert!(!told.contains("spec.schedule"), "clients write the field before it: {told}");
     assert!(response["status"]["message"].as_str().unwrap().contains("never fires"), "{response}");
     assert_eq!(call("/validate", request("CREATE", &tempest("0 2 * * *"), &Value::Null)).await["allowed"], true);
 }
