@@ -44,8 +44,9 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
 }
 
 async fn serve(args: OperatorArgs) -> Done {
-    let client = kube::Client::try_default()
-        .await
+    let config = kube::Config::infer().await.map_err(kube::Error::InferConfig);
+    let client = config
+        .and_then(c5c3_kit::client::client)
         .map_err(|error| format!("no cluster: {error}; set KUBECONFIG, or run in a pod with a service account"))?;
     let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
     let operators: Vec<Operator> = OPERATORS
