@@ -1,4 +1,5 @@
-//! Secrets whose values are made up once and never again: passwords that nobody chooses.
+//! Secrets whose values are made up once and never again: passwords that nobody chooses. One that is lost is made anew
+//! unless a plan says that something has begun with the old values; see [`Child::irreplaceable`].
 //!
 //! Such a Secret is used as it is found, whoever made it, so that values can also be brought along. Only one that was made
 //! for the same owner, or for one of the same name before it, is ever touched again, and then only its labels and its owner.
@@ -43,10 +44,16 @@ impl Executor<'_> {
             Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
         };
         let Some(found) = found else {
+            if let Some(lost) = &child.lost {
+                return Ok(Some(lost.clone()));
+            }
             self.create(child, &reference).await?;
             return Ok(None);
         };
         let missing = child.generated.keys().find(|key| found.data["data"].get(key.as_str()).is_none());
+        if let (Some(_), Some(lost)) = (missing, &child.lost) {
+            return Ok(Some(lost.clone()));
+        }
         if let Some(key) = missing {
             let has = format!("has the key {key}");
             let wait =

@@ -174,6 +174,8 @@ pub struct Child {
     pub retry_after: Option<Duration>,
     /// Keys of a Secret that get random values when it is made, with the length of each; see [`crate::generated`].
     pub generated: BTreeMap<String, usize>,
+    /// What is said in the place of new random values; see [`Child::irreplaceable`].
+    pub lost: Option<Wait>,
     /// Whether the object stays when its owner goes. Where that is chosen, one that an owner of the same name has left is
     /// taken over; see [`Child::kept`].
     pub kept: Option<bool>,
@@ -205,6 +207,7 @@ impl Child {
             keep_previous: 0,
             retry_after: None,
             generated: BTreeMap::new(),
+            lost: None,
             kept: None,
             serial: false,
             unwaited: false,
@@ -216,6 +219,12 @@ impl Child {
     /// before, who may have been told otherwise.
     pub fn kept(self, kept: bool) -> Self {
         Self { kept: Some(kept), ..self }
+    }
+
+    /// Makes up no random values in the place of lost ones, and waits for someone to bring them back: something that is there
+    /// already knows the old ones, and would not take others.
+    pub fn irreplaceable(self, lost: Wait) -> Self {
+        Self { lost: Some(lost), ..self }
     }
 
     /// Whether the object stays when its owner goes.

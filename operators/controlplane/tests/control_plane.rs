@@ -320,6 +320,52 @@ async fn faults_and_a_killed_operator_delay_a_control_plane_and_change_no_passwo
 }
 
 #[tokio::test]
+async fn a_root_password_that_is_lost_is_asked_for_and_not_made_up_again() {
+    let mut stage = Stage::set().await;
+    let home = stage.cluster.namespace().to_owned();
+    stage.ready(&home, &small()).await;
+    let made = stage.get(&home, "Secret/mariadb-root-credentials").await.unwrap();
+    let secrets = stage.api(&home, "Secret");
+    secrets.delete("mariadb-root-credentials", &DeleteParams::default()).await.unwrap();
+    stage.until_reason(&home, "InfrastructureReady", "RootPasswordLost").await;
+    let message = stage.condition(&home, "InfrastructureReady").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("restore secret/mariadb-root-credentials from a backup"), "{message}");
+    stage.kill();
+    stage.apply(&home, &json!({"services": {"keystone": {}}, "infrastructure": {"memcached": {"replicas": 1}}})).await;
+    stage
+        .until("the rest goes on", async || {
+            stage.get(&home, "StatefulSet/memcached").await.unwrap().data["spec"]["replicas"] == 1
+        })
+        .await;
+    assert_eq!(stage.password(&home).await, None, "servers would not take another one");
+
+    // As someone writes it who has the value and nothing else.
+    let restored = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mariadb-root-credentials"},
+        "data": made.data["data"]});
+    let params = PatchParams::apply("someone");
+    secrets.patch("mariadb-root-credentials", &params, &Patch::Apply(restored)).await.unwrap();
+    stage.is_ready(&home, "StatefulSet/memcached").await;
+    stage.until_reason(&home, "Ready", "AllServicesReady").await;
+}
+
+#[tokio::test]
+async fn a_root_password_that_no_server_knows_yet_is_made_up_again() {
+    let mut stage = Stage::set().await;
+    let home = stage.cluster.namespace().to_owned();
+    stage.cluster.inject(Fault::answer(500).to("patch", "/mariadbs").always());
+    stage.apply(&home, &small()).await;
+    stage.until_there(&home, "Secret/mariadb-root-credentials").await;
+    let first = stage.password(&home).await;
+    // The operator dies between the two, and the first is lost.
+    stage.kill();
+    stage.api(&home, "Secret").delete("mariadb-root-credentials", &DeleteParams::default()).await.unwrap();
+    stage.until("there is another one", async || stage.password(&home).await.is_some()).await;
+    assert_ne!(stage.password(&home).await, first);
+    stage.cluster.heal();
+    stage.ready(&home, &small()).await;
+}
+
+#[tokio::test]
 async fn a_control_plane_goes_in_reverse_order_and_leaves_its_data() {
     let stage = Stage::set().await;
     let home = stage.cluster.namespace();

@@ -13,11 +13,12 @@ use c5c3_api::ext::rabbitmq::{BrokerResources, Configuration, Persistence, Rabbi
 use c5c3_api::ext::valkey::{Valkey, ValkeyCertManager, ValkeyMetrics, ValkeySpec, ValkeyTls};
 use c5c3_api::ext::{IssuerRef, Toggle};
 use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated, readiness};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::ObjectMeta;
 
 use super::cloud::Cloud;
-use super::reference;
+use super::{own, reference};
 
 /// The Secret with the password of MariaDB's root, key `password`.
 const ROOT_SECRET: &str = "mariadb-root-credentials";
@@ -29,10 +30,12 @@ pub(super) const QUEUE_SIZE: &str = "20Gi";
 /// Lines of `my.cnf`. The default of 151 connections is less than the pools of a few services hold open.
 const MY_CNF: &str = "[mariadb]\nmax_connections = 4096\n";
 
-/// What the ControlPlane's infrastructure refers to.
+/// What the ControlPlane's infrastructure refers to. Root's Secret is watched from the start: when someone brings it back,
+/// it need not carry labels of ours.
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
     let classes = [database_class(cloud), queue_class(cloud)].into_iter().flatten().map(|(_, class)| class);
-    classes.chain(issuer(cloud)).collect()
+    let root = (cloud.has("mariadb") && cloud.existing("mariadb").is_none()).then(|| root_secret(cloud));
+    classes.chain(issuer(cloud)).chain(root).collect()
 }
 
 pub(super) fn mariadb(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
@@ -41,12 +44,33 @@ pub(super) fn mariadb(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) 
     }
     let step = no_class(step, "mariadb", database_class(cloud), cloud, inputs);
     let step = no_issuer(step, cloud, inputs);
-    let root = generated::secret(&cloud.namespace, ROOT_SECRET, &[], &["password"]).kept(cloud.keeps_data());
-    step.child(root).child(Child::new(&MariaDB {
+    step.child(root(cloud, inputs)).child(Child::new(&MariaDB {
         metadata: named("mariadb", cloud),
         spec: database(cloud),
         status: None,
     }))
+}
+
+fn root_secret(cloud: &Cloud) -> Ref {
+    Ref::namespaced::<Secret>(&cloud.namespace, ROOT_SECRET)
+}
+
+/// The password of MariaDB's root. Servers take it once, when they begin, and nobody can read it from them: another one in
+/// its place would open nothing, and hide that the right one is lost. It is made before the MariaDB is, so that where there
+/// is a MariaDB there was a password.
+fn root(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Child {
+    let secret = generated::secret(&cloud.namespace, ROOT_SECRET, &[], &["password"]).kept(cloud.keeps_data());
+    if own(cloud, "mariadb", inputs).is_none() {
+        return secret;
+    }
+    secret.irreplaceable(
+        Wait::on(&root_secret(cloud))
+            .condition("has the password of MariaDB's root under the key password")
+            .now("it is lost")
+            .because("servers know the password that they began with, so no new one is made up")
+            .look_at(format!("restore secret/{ROOT_SECRET} from a backup, with the value that it had"))
+            .failed("RootPasswordLost"),
+    )
 }
 
 fn database(cloud: &Cloud) -> MariaDBSpec {

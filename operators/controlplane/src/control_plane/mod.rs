@@ -18,6 +18,7 @@ use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
+use c5c3_kit::ownership::{MANAGED_BY, label};
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -25,6 +26,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
+use kube::api::DynamicObject;
 
 use cloud::Cloud;
 pub use graph::{GRAPH, Node};
@@ -183,6 +185,13 @@ fn kind(node: &str) -> Option<KindRef> {
         "tempest" => KindRef::of::<Tempest>(),
         _ => return None,
     })
+}
+
+/// A node's object as it was read, if it is one of ours: what stands in the way of ours says nothing about ours.
+fn own<'i>(cloud: &Cloud, node: &str, inputs: &'i Inputs<ControlPlane>) -> Option<&'i DynamicObject> {
+    let object = inputs.get(&reference(cloud, node)?)?;
+    let ours = label(&object.metadata, MANAGED_BY).is_some_and(|by| by == crate::NAME);
+    (ours && cloud.existing(node).is_none()).then_some(object)
 }
 
 /// A node's object, which is called as the node is, unless it is one that exists already.

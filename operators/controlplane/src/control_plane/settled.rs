@@ -5,24 +5,18 @@ use c5c3_api::blocks::{Quorum, Size};
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::{Problem, problem};
 use c5c3_kit::Inputs;
-use c5c3_kit::ownership::{MANAGED_BY, label};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::cloud::Cloud;
 use super::infrastructure::{DATABASE_SIZE, QUEUE_SIZE};
 use super::keystone::admin_user;
-use super::reference;
+use super::own;
 use super::services::database;
 
 /// Everything that can no longer be as it is asked for.
 pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
-    let found = |node: &str| {
-        let object = inputs.get(&reference(cloud, node)?)?;
-        // What stands in the way of ours says nothing about ours.
-        let ours = label(&object.metadata, MANAGED_BY).is_some_and(|by| by == crate::NAME);
-        (ours && cloud.existing(node).is_none()).then_some(object)
-    };
+    let found = |node: &str| own(cloud, node, inputs);
     let mut problems = Vec::new();
     if let Some(mariadb) = found("mariadb") {
         let written = cloud.infrastructure.mariadb.clone().unwrap_or_default();
