@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::object::{Ref, condition, is_not_found, is_unknown_kind};
 use crate::ownership::{BASE, MANAGED_BY, OWNER, Owner, STEP, label};
 use crate::plan::{Child, Node, Plan, Step};
+use crate::retention::Retained;
 use crate::wait::Wait;
 
 /// How often an object that is in the way is looked at.
@@ -43,6 +44,8 @@ impl Outcome {
 pub struct Applied {
     /// Step by step.
     pub outcomes: Vec<Outcome>,
+    /// What is no longer wanted and cannot go yet.
+    pub left: Vec<Wait>,
     /// When to look again for something that no watch will tell.
     pub again_after: Option<Duration>,
 }
@@ -74,6 +77,11 @@ impl Executor<'_> {
     /// Applies the plan as far as its waits allow. What it no longer holds is deleted only once what could still stand on
     /// it is done, so that nothing goes before its replacement is ready.
     pub async fn apply(&self, plan: &Plan) -> Result<Applied, Error> {
+        self.apply_retaining(plan, &[]).await
+    }
+
+    /// The same, and what decides about data goes only when all have followed what it says.
+    pub(crate) async fn apply_retaining(&self, plan: &Plan, retained: &[Retained]) -> Result<Applied, Error> {
         let mut applied = Applied { again_after: plan.again_after, ..Applied::default() };
         for step in &plan.steps {
             let mut blocked = blocked(step, &applied.outcomes);
@@ -88,7 +96,7 @@ impl Executor<'_> {
             let name = step.node.as_ref().map(|node| node.name);
             applied.outcomes.push(Outcome { condition: step.condition, name, waits, blocked, done: step.done.clone() });
         }
-        self.prune(plan, &applied).await?;
+        self.prune(plan, &mut applied, retained).await?;
         Ok(applied)
     }
 
@@ -207,13 +215,24 @@ impl Executor<'_> {
         Ok(wait.now(format!("{now}; it is being made again")))
     }
 
-    async fn prune(&self, plan: &Plan, applied: &Applied) -> Result<(), Error> {
+    async fn prune(&self, plan: &Plan, applied: &mut Applied, retained: &[Retained]) -> Result<(), Error> {
         let wanted: Vec<Ref> = plan.children().map(Child::reference).collect();
         let kept = kept(plan, self.existing, &wanted);
         for (reference, meta) in self.existing {
             let going = meta.deletion_timestamp.is_some();
-            if !going && !wanted.contains(reference) && !kept.contains(&reference) && may_go(plan, applied, meta) {
+            if going || wanted.contains(reference) || kept.contains(&reference) || !may_go(plan, applied, meta) {
+                continue;
+            }
+            let mut held = Vec::new();
+            for one in retained.iter().filter(|one| one.object == *reference) {
+                held.extend(self.unfollowed(one).await?);
+            }
+            if held.is_empty() {
                 self.delete(reference, meta).await?;
+            } else {
+                // What is held up is not ours, so no watch of ours tells when it has followed.
+                applied.look_again_after(FOREIGN_INTERVAL);
+                applied.left.extend(held);
             }
         }
         Ok(())

@@ -13,6 +13,7 @@ use crate::inputs::Inputs;
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
 use crate::probe::Probe;
+use crate::retention::Retained;
 use crate::wait::Wait;
 
 /// Whether the inputs are good enough to make a plan from.
@@ -73,6 +74,12 @@ pub trait Controller: Send + Sync + Sized + 'static {
 
     /// Pure: the complete set of children, in order.
     fn plan(&self, valid: &Self::Valid, inputs: &Inputs<Self::Kind>) -> Plan;
+
+    /// Pure: the children that decide whether data outlives the object, as it asks for now. It is given as the API holds it,
+    /// since what it says of data holds even if the rest of it is wrong; see [`crate::retention`].
+    fn retention(&self, _: &Value) -> Vec<Retained> {
+        Vec::new()
+    }
 
     /// The kinds of children that go one after the other when the object goes: those of a wave are deleted when all of
     /// the wave before are gone. What is in no wave goes with the object itself. It needs a [`Controller::FINALIZER`].

@@ -26,6 +26,11 @@ pub fn has(object: &DynamicObject, finalizer: &str) -> bool {
     object.metadata.finalizers.iter().flatten().any(|held| held == finalizer)
 }
 
+/// Whether someone asks to let the object go at once.
+pub fn is_skipped(object: &DynamicObject) -> bool {
+    object.metadata.annotations.iter().flatten().any(|(key, value)| key == SKIP && value == "true")
+}
+
 /// Puts the finalizer on the object.
 pub async fn add(client: &Client, object: &DynamicObject, about: &Ref, finalizer: &str) -> Result<(), Error> {
     let mut finalizers = object.metadata.finalizers.clone().unwrap_or_default();
@@ -78,7 +83,7 @@ impl Cleanup<'_> {
     /// Deletes what must go: children in waves, then those in other namespaces. They are listed anew, because the watches may
     /// not have heard of the youngest, and after a restart of none.
     pub async fn run(&self, executor: &Executor<'_>, object: &DynamicObject) -> Result<Progress, Error> {
-        let asked = object.metadata.annotations.iter().flatten().any(|(key, value)| key == SKIP && value == "true");
+        let asked = is_skipped(object);
         let left = self.patience.saturating_sub(age(object, executor.now));
         match self.delete(executor).await {
             Ok(found) if found.is_empty() => Ok(Progress::Done),

@@ -44,6 +44,7 @@ pub mod readiness;
 pub mod reconcile;
 mod relist;
 pub mod report;
+pub mod retention;
 pub mod run;
 mod serial;
 #[cfg(feature = "testing")]

@@ -39,14 +39,19 @@ impl Owner {
         let annotations = child.metadata.annotations.get_or_insert_default();
         annotations.insert(OWNER.into(), self.path());
         if !kept && self.collects(&child.metadata) {
-            child.metadata.owner_references = Some(vec![OwnerReference {
-                api_version: self.reference.resource.api_version.clone(),
-                kind: self.reference.resource.kind.clone(),
-                name: self.reference.name.clone(),
-                uid: self.uid.clone(),
-                controller: Some(true),
-                block_owner_deletion: Some(true),
-            }]);
+            child.metadata.owner_references = Some(vec![self.as_controller()]);
+        }
+    }
+
+    /// The owner as a child names it.
+    pub(crate) fn as_controller(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: self.reference.resource.api_version.clone(),
+            kind: self.reference.resource.kind.clone(),
+            name: self.reference.name.clone(),
+            uid: self.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
         }
     }
 

@@ -23,6 +23,8 @@ use crate::object::{KindRef, Ref, is_not_found, is_unknown_kind};
 use crate::ownership::Owner;
 use crate::plan::Plan;
 use crate::report::{self, Outcome};
+use crate::retention::Retained;
+use crate::wait::Wait;
 use crate::watches::Watches;
 
 /// How often a reference may lead to another before it is taken for a circle.
@@ -139,6 +141,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             return self.let_go().await;
         }
         let value = serde_json::to_value(self.object).unwrap_or(Value::Null);
+        let existing = self.context.children.of(&self.owner);
+        let retained = self.context.controller.retention(&value);
+        let is_there = |one: &&Retained| existing.iter().any(|(child, _)| *child == one.object);
+        self.executor(&existing).retain(retained.iter().filter(is_there)).await?;
         let parsed = match self.timed(Stage::Validate, || self.context.controller.parse(&value)) {
             Ok(parsed) => parsed,
             Err(problems) => return self.say(&Outcome::Invalid(&problems)).await,
@@ -154,16 +160,21 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         match self.timed(Stage::Validate, || self.context.controller.validate(&inputs)) {
             Verdict::Invalid(problems) => self.say(&Outcome::Invalid(&problems)).await,
             Verdict::Wait(waits) => self.say(&Outcome::Waiting(&waits)).await,
-            Verdict::Valid(valid) => self.carry_out(&inputs, &valid).await,
+            Verdict::Valid(valid) => self.carry_out(&inputs, &valid, &retained).await,
         }
     }
 
-    async fn carry_out(&self, inputs: &Inputs<C::Kind>, valid: &C::Valid) -> Result<Action, Error> {
+    async fn carry_out(
+        &self,
+        inputs: &Inputs<C::Kind>,
+        valid: &C::Valid,
+        retained: &[Retained],
+    ) -> Result<Action, Error> {
         let plan = self.timed(Stage::Plan, || self.context.controller.plan(valid, inputs));
         self.check(&plan)?;
         let existing = self.context.children.of(&self.owner);
         let started = Instant::now();
-        let applied = self.executor(&existing).apply(&plan).await;
+        let applied = self.executor(&existing).apply_retaining(&plan, retained).await;
         self.context.metrics.took(C::NAME, Stage::Apply, started.elapsed());
         let applied = applied?;
         self.say(&Outcome::Applied(&applied, &plan)).await?;
@@ -248,6 +259,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
             return Ok(Action::await_change());
         }
+        if let Some(held) = self.held_by_data().await? {
+            self.say(&Outcome::Deleting(&held)).await?;
+            return Ok(Action::requeue(CLEANUP_INTERVAL));
+        }
         let kinds = self.context.controller.children();
         let namespace = self.context.namespace.as_deref();
         let waves = self.context.controller.teardown();
@@ -266,6 +281,27 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         }
         finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
         Ok(Action::await_change())
+    }
+
+    /// Brings up to date what becomes of data, and says what has not followed. That holds the object for as long as it takes:
+    /// what is lost is lost. It is let go when someone asks for it.
+    async fn held_by_data(&self) -> Result<Option<Vec<Wait>>, Error> {
+        let value = serde_json::to_value(self.object).unwrap_or(Value::Null);
+        let retained = self.context.controller.retention(&value);
+        let executor = self.executor(&[]);
+        let held = async {
+            executor.retain(&retained).await?;
+            let mut waits = Vec::new();
+            for one in &retained {
+                waits.extend(executor.unfollowed(one).await?);
+            }
+            Ok(waits)
+        };
+        match held.await {
+            Ok(waits) if waits.is_empty() => Ok(None),
+            _ if finalizer::is_skipped(self.object) => Ok(None),
+            held => held.map(Some),
+        }
     }
 
     async fn say(&self, outcome: &Outcome<'_>) -> Result<Action, Error> {

@@ -130,7 +130,8 @@ fn say(outcome: &Outcome<'_>, namespace: Option<&str>) -> (Said, Vec<Said>, Vec<
             (said, Vec::new(), Vec::new())
         }
         Outcome::Applied(applied, plan) => {
-            let waits: Vec<Wait> = applied.outcomes.iter().flat_map(|outcome| outcome.waits.clone()).collect();
+            let of_steps = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
+            let waits: Vec<Wait> = of_steps.chain(&applied.left).cloned().collect();
             let steps = steps(applied, namespace);
             let ready = if waits.is_empty() {
                 Said::yes("Ready", plan.ready_reason, "all is in place")

@@ -63,6 +63,12 @@ impl Stage {
         self.operator = start(&self.client, &self.metrics, None);
     }
 
+    /// Ends the operator: nobody hears of anything until another one is started.
+    async fn stop(&mut self) {
+        self.operator.abort();
+        let _ = (&mut self.operator).await;
+    }
+
     fn api(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
     }
@@ -135,6 +141,26 @@ impl Stage {
             self.api(namespace, kind).patch_status(name, &PatchParams::default(), &patch).await.is_ok()
         })
         .await;
+    }
+
+    /// Waits until an object goes with its owner.
+    async fn owned(&self, namespace: &str, path: &str) {
+        self.until(&format!("{path} is owned"), async || {
+            let found = self.get(namespace, path).await.unwrap();
+            found.metadata.owner_references.is_some_and(|owners| !owners.is_empty())
+        })
+        .await;
+    }
+
+    /// Plays the operator of Keystone: its keys go with it.
+    async fn plays_keystone(&self, namespace: &str) {
+        let keystone = self.get(namespace, "Keystone/keystone").await.unwrap();
+        let owner = json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone", "name": "keystone",
+            "uid": keystone.metadata.uid, "controller": true, "blockOwnerDeletion": true});
+        let keys = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "keystone-fernet-keys", "ownerReferences": [owner]}, "data": {"0": "a2V5"}});
+        let params = PatchParams::apply("keystone-operator");
+        self.api(namespace, "Secret").patch("keystone-fernet-keys", &params, &Patch::Apply(keys)).await.unwrap();
     }
 
     /// Everything in a namespace that the operator has made.
@@ -418,15 +444,93 @@ async fn a_control_plane_that_is_asked_to_takes_its_data_along() {
             mariadb.data["spec"]["storage"]["pvcRetentionPolicy"]["whenDeleted"] == "Delete"
         })
         .await;
-    stage
-        .until("the Secret is owned", async || {
-            let secret = stage.get(home, "Secret/mariadb-root-credentials").await.unwrap();
-            secret.metadata.owner_references.is_some_and(|owners| !owners.is_empty())
-        })
-        .await;
+    stage.owned(home, "Secret/mariadb-root-credentials").await;
     stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
     stage.until_gone(home, "ControlPlane/lab").await;
     stage.until_left(home, &[]).await;
+}
+
+#[tokio::test]
+async fn data_that_is_to_stay_after_all_stays_though_the_operator_heard_of_it_last() {
+    let mut stage = Stage::set().await;
+    let home = stage.cluster.namespace().to_owned();
+    stage.ready(&home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {}}})).await;
+    stage.owned(&home, "Secret/mariadb-root-credentials").await;
+    stage.plays_keystone(&home).await;
+    stage.stop().await;
+    // The release is one that nobody knows: what is said of data holds all the same.
+    stage.apply(&home, &json!({"openStackRelease": "2031.1", "services": {"keystone": {}}})).await;
+    stage.api(&home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.kill();
+    stage
+        .until("Keystone is told", async || {
+            let keystone = stage.get(&home, "Keystone/keystone").await.unwrap();
+            keystone.data["spec"]["deletionPolicy"] == "Retain"
+        })
+        .await;
+    stage.until_reason(&home, "Ready", "Deleting").await;
+    let message = stage.condition(&home, "Ready").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("secret/keystone-fernet-keys: stays when keystone/keystone goes"), "{message}");
+    let mariadb = stage.get(&home, "MariaDB/mariadb").await.unwrap();
+    assert_eq!(mariadb.data["spec"]["storage"].pointer("/pvcRetentionPolicy/whenDeleted"), None);
+    for part in ["Keystone/keystone", "MariaDB/mariadb"] {
+        let meta = stage.get(&home, part).await.unwrap().metadata;
+        assert_eq!(meta.deletion_timestamp, None, "{part} waits until Keystone's operator has followed");
+    }
+    let release = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    stage.api(&home, "Secret").patch("keystone-fernet-keys", &PatchParams::default(), &release).await.unwrap();
+    stage.until_gone(&home, "ControlPlane/lab").await;
+    let accounts = ["keystone-admin-credentials", "keystone-db-credentials", "mariadb-root-credentials"];
+    let kept = accounts.map(|name| format!("secret/{name}"));
+    stage.until_left(&home, &kept.each_ref().map(String::as_str)).await;
+    assert!(stage.get(&home, "Secret/keystone-fernet-keys").await.is_some());
+}
+
+#[tokio::test]
+async fn volumes_that_would_go_against_the_policy_hold_their_server_and_say_how_to_keep_them() {
+    let mut stage = Stage::set().await;
+    let home = stage.cluster.namespace().to_owned();
+    stage.ready(&home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {}}})).await;
+    let volumes = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "mariadb"}, "spec": {
+        "selector": {"matchLabels": {"part": "x"}}, "serviceName": "x", "replicas": 0,
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+        "template": {"metadata": {"labels": {"part": "x"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}}});
+    let sets = stage.api(&home, "StatefulSet");
+    sets.patch("mariadb", &PatchParams::apply("mariadb-operator"), &Patch::Apply(volumes)).await.unwrap();
+    stage.stop().await;
+    stage.apply(&home, &small()).await;
+    stage.api(&home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+    stage.kill();
+    stage.until_reason(&home, "Ready", "Deleting").await;
+    let message = stage.condition(&home, "Ready").await["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.contains("statefulset/mariadb: keeps its volumes") && message.contains("kubectl patch"),
+        "{message}"
+    );
+    assert_eq!(stage.get(&home, "MariaDB/mariadb").await.unwrap().metadata.deletion_timestamp, None);
+    let skip = Patch::Merge(json!({"metadata": {"annotations": {"c5c3.io/skip-cleanup": "true"}}}));
+    stage.api(&home, "ControlPlane").patch("lab", &PatchParams::default(), &skip).await.unwrap();
+    stage.until_gone(&home, "ControlPlane/lab").await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_down_keeps_nobody_from_hearing_that_data_stays() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {}}})).await;
+    let down = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Down", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    stage.api(home, "MariaDB").patch_status("mariadb", &PatchParams::default(), &Patch::Merge(down)).await.unwrap();
+    stage.until_reason(home, "InfrastructureReady", "WaitingForMariaDB").await;
+    stage.apply(home, &json!({"services": {"keystone": {"replicas": 5}}})).await;
+    stage
+        .until("Keystone is told", async || {
+            let keystone = stage.get(home, "Keystone/keystone").await.unwrap();
+            keystone.data["spec"]["deletionPolicy"] == "Retain"
+        })
+        .await;
+    let keystone = stage.get(home, "Keystone/keystone").await.unwrap();
+    assert_eq!(keystone.data["spec"]["replicas"], 3, "other changes wait for the database");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use super::cloud::Cloud;
 use super::{own, reference};
 
 /// The Secret with the password of MariaDB's root, key `password`.
-const ROOT_SECRET: &str = "mariadb-root-credentials";
+pub(super) const ROOT_SECRET: &str = "mariadb-root-credentials";
 
 /// The size of volumes when none is asked for, of MariaDB and of RabbitMQ.
 pub(super) const DATABASE_SIZE: &str = "100Gi";

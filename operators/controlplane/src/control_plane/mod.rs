@@ -8,6 +8,7 @@ mod infrastructure;
 mod keystone;
 mod memcached;
 mod progress;
+mod retention;
 mod services;
 mod settled;
 
@@ -19,6 +20,7 @@ use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_kit::ownership::{MANAGED_BY, label};
+use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -27,6 +29,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use serde_json::Value;
 
 use cloud::Cloud;
 pub use graph::{GRAPH, Node};
@@ -86,6 +89,10 @@ impl Controller for ControlPlanes {
             }
         }
         progress::status(plan, cloud, inputs)
+    }
+
+    fn retention(&self, object: &Value) -> Vec<Retained> {
+        retention::of(object)
     }
 
     /// What stands on others goes before them.
