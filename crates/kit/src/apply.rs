@@ -48,9 +48,18 @@ pub struct Applied {
     pub left: Vec<Wait>,
     /// When to look again for something that no watch will tell.
     pub again_after: Option<Duration>,
+    /// What the API refused first.
+    pub refused: Option<Wait>,
 }
 
 impl Applied {
+    /// Notes what the API refuses, and gives the wait for it; or the error, if it merely failed.
+    pub(crate) fn refused(&mut self, error: Error) -> Result<Wait, Error> {
+        let wait = error.refused()?;
+        self.refused.get_or_insert_with(|| wait.clone());
+        Ok(wait)
+    }
+
     fn look_again_after(&mut self, delay: Duration) {
         self.again_after = Some(self.again_after.map_or(delay, |after| after.min(delay)));
     }
@@ -88,10 +97,12 @@ impl Executor<'_> {
             let mut waits = Vec::new();
             if blocked.is_none() {
                 waits = self.step(step, &mut applied).await?;
-            } else if step.node.is_some()
-                && let Some(running) = self.look(step).await?
-            {
-                (waits, blocked) = (running, None);
+            } else if step.node.is_some() {
+                match self.look(step).await {
+                    Ok(Some(running)) => (waits, blocked) = (running, None),
+                    Ok(None) => {}
+                    Err(error) => waits.push(applied.refused(error)?),
+                }
             }
             let name = step.node.as_ref().map(|node| node.name);
             applied.outcomes.push(Outcome { condition: step.condition, name, waits, blocked, done: step.done.clone() });
@@ -127,11 +138,18 @@ impl Executor<'_> {
         let mut waits = Vec::new();
         for child in &step.children {
             let wait = if child.generated.is_empty() {
-                self.child(child, step.node.as_ref(), applied).await?
+                self.child(child, step.node.as_ref(), applied).await
             } else {
-                self.generated(child).await?
+                self.generated(child).await
             };
-            waits.extend(wait.filter(|_| !child.unwaited));
+            match wait {
+                Ok(wait) => waits.extend(wait.filter(|_| !child.unwaited)),
+                Err(error) => {
+                    waits.push(applied.refused(error)?);
+                    // What comes after it in the step may stand on it.
+                    break;
+                }
+            }
         }
         Ok(waits)
     }
@@ -228,7 +246,10 @@ impl Executor<'_> {
                 held.extend(self.unfollowed(one).await?);
             }
             if held.is_empty() {
-                self.delete(reference, meta).await?;
+                if let Err(error) = self.delete(reference, meta).await {
+                    let wait = applied.refused(error)?;
+                    applied.left.push(wait);
+                }
             } else {
                 // What is held up is not ours, so no watch of ours tells when it has followed.
                 applied.look_again_after(FOREIGN_INTERVAL);

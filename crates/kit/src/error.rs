@@ -23,6 +23,9 @@ pub enum Error {
         /// What the API said.
         source: Box<kube::Error>,
     },
+    /// The API refused something of a child, which the object's conditions tell already.
+    #[error("{0}")]
+    ChildRefused(String),
     /// The API did not delete a child that is no longer wanted.
     #[error("cannot delete {object}: {}", said(source))]
     DeleteFailed {
@@ -102,6 +105,7 @@ impl Error {
         match self {
             Self::ReadFailed { .. } => "ReadFailed",
             Self::ApplyFailed { .. } => "ApplyFailed",
+            Self::ChildRefused(_) => "ChildRefused",
             Self::DeleteFailed { .. } => "DeleteFailed",
             Self::ReportFailed { .. } => "ReportFailed",
             Self::FinalizerFailed { .. } => "FinalizerFailed",
@@ -116,9 +120,11 @@ impl Error {
         match self {
             Self::ReadFailed { .. } => Stage::Read,
             Self::BrokenPlan { .. } | Self::Panicked { .. } => Stage::Plan,
-            Self::ApplyFailed { .. } | Self::DeleteFailed { .. } | Self::FinalizerFailed { .. } | Self::TimedOut(_) => {
-                Stage::Apply
-            }
+            Self::ApplyFailed { .. }
+            | Self::ChildRefused(_)
+            | Self::DeleteFailed { .. }
+            | Self::FinalizerFailed { .. }
+            | Self::TimedOut(_) => Stage::Apply,
             Self::ReportFailed { .. } => Stage::Report,
         }
     }

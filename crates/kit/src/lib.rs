@@ -42,6 +42,7 @@ pub mod plan;
 pub mod probe;
 pub mod readiness;
 pub mod reconcile;
+mod refusal;
 mod relist;
 pub mod report;
 pub mod retention;

@@ -144,6 +144,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let existing = self.context.children.of(&self.owner);
         let retained = self.context.controller.retention(&value);
         let is_there = |one: &&Retained| existing.iter().any(|(child, _)| *child == one.object);
+        // What is refused here is asked for again by the plan, which says so; nothing of it goes meanwhile.
         self.executor(&existing).retain(retained.iter().filter(is_there)).await?;
         let parsed = match self.timed(Stage::Validate, || self.context.controller.parse(&value)) {
             Ok(parsed) => parsed,
@@ -178,6 +179,9 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         self.context.metrics.took(C::NAME, Stage::Apply, started.elapsed());
         let applied = applied?;
         self.say(&Outcome::Applied(&applied, &plan)).await?;
+        if let Some(refused) = &applied.refused {
+            return Err(Error::ChildRefused(refused.message(self.object.metadata.namespace.as_deref())));
+        }
         let resync = self.resync();
         Ok(Action::requeue(applied.again_after.map_or(resync, |after| after.min(resync))))
     }
@@ -290,8 +294,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let retained = self.context.controller.retention(&value);
         let executor = self.executor(&[]);
         let held = async {
-            executor.retain(&retained).await?;
-            let mut waits = Vec::new();
+            let mut waits = executor.retain(&retained).await?;
             for one in &retained {
                 waits.extend(executor.unfollowed(one).await?);
             }

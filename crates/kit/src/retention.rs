@@ -62,8 +62,12 @@ impl Retained {
 }
 
 impl Executor<'_> {
-    /// Brings children that are there to what decides about their data.
-    pub(crate) async fn retain<'r>(&self, retained: impl IntoIterator<Item = &'r Retained>) -> Result<(), Error> {
+    /// Brings children that are there to what decides about their data, and says what the API refuses of it.
+    pub(crate) async fn retain<'r>(
+        &self,
+        retained: impl IntoIterator<Item = &'r Retained>,
+    ) -> Result<Vec<Wait>, Error> {
+        let mut refused = Vec::new();
         for one in retained {
             let Some(live) = self.staying(&one.object).await? else { continue };
             let Some(patch) = self.change(one, &live) else { continue };
@@ -73,18 +77,20 @@ impl Executor<'_> {
                 Ok(_) => {}
                 Err(error) if is_not_found(&error) => {}
                 Err(source) => {
-                    return Err(Error::ApplyFailed { object: Box::new(one.object.clone()), source: Box::new(source) });
+                    let object = Box::new(one.object.clone());
+                    refused.push(Error::ApplyFailed { object, source: Box::new(source) }.refused()?);
                 }
             }
         }
-        Ok(())
+        Ok(refused)
     }
 
     /// What has not followed yet, so that data would be lost, or left, if the child went now.
     pub(crate) async fn unfollowed(&self, retained: &Retained) -> Result<Vec<Wait>, Error> {
         let mut waits = Vec::new();
-        if retained.follow.is_empty() || self.staying(&retained.object).await?.is_none() {
-            return Ok(waits);
+        let Some(live) = self.staying(&retained.object).await? else { return Ok(waits) };
+        if self.change(retained, &live).is_some() {
+            waits.push(Wait::on(&retained.object).condition("says what becomes of its data"));
         }
         for follow in &retained.follow {
             let Some(shown) = self.read(&follow.object).await? else { continue };

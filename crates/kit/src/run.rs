@@ -217,7 +217,7 @@ async fn one<C: Controller>(about: Ref, context: Arc<Context<C>>) -> Result<Acti
     context.metrics.failed(C::NAME, &error);
     let (delay, repeated) = context.backoff.failed(&about);
     tracing::warn!(%error, reason = error.reason(), ?delay, "reconcile failed; it is tried again");
-    if repeated && !matches!(error, Error::ReportFailed { .. }) {
+    if repeated && !matches!(error, Error::ReportFailed { .. } | Error::ChildRefused(_)) {
         say_failed(&about, &error, &context).await;
     }
     Err(Delayed { error, delay })

@@ -570,6 +570,25 @@ async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() 
 }
 
 #[tokio::test]
+async fn a_part_that_the_api_refuses_holds_up_no_other_and_comes_when_it_is_taken() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.cluster.inject(Fault::answer(403).to("patch", "/rabbitmqclusters").always());
+    let spec = json!({"infrastructure": {"rabbitmq": {}}, "services": {"keystone": {}}});
+    stage.apply(home, &spec).await;
+    stage.until_reason(home, "InfrastructureReady", "ApplyRefused").await;
+    for part in ["MariaDB/mariadb", "StatefulSet/memcached", "Keystone/keystone"] {
+        stage.is_ready(home, part).await;
+    }
+    stage.until("Keystone is ready", async || stage.condition(home, "KeystoneReady").await["status"] == "True").await;
+    let status = stage.get(home, "ControlPlane/lab").await.unwrap().data["status"].clone();
+    assert_eq!(status["waitingFor"][0]["object"], "rabbitmqcluster/rabbitmq", "{status}");
+    stage.cluster.heal();
+    stage.is_ready(home, "RabbitmqCluster/rabbitmq").await;
+    stage.until_reason(home, "Ready", "AllServicesReady").await;
+}
+
+#[tokio::test]
 async fn two_control_planes_in_two_namespaces_are_side_by_side() {
     let stage = Stage::set().await;
     let (first, second) =

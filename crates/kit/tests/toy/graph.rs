@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::Pace;
-use c5c3_kit::testing::FakeApi;
+use c5c3_kit::testing::{FakeApi, Fault};
 use c5c3_kit::{Operator, Settings};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -122,6 +122,41 @@ async fn what_runs_goes_on_and_waits_with_its_changes_while_what_it_needs_is_dow
     assert_eq!(valley.api.get(&part("stone")).unwrap()["spec"]["replicas"], 2);
     valley.roll_out("well", true);
     valley.api.wait_until("the stone follows", |api| api.get(&part("stone")).unwrap()["spec"]["replicas"] == 3).await;
+}
+
+#[tokio::test]
+async fn what_the_api_refuses_holds_up_its_own_step_and_is_asked_for_again() {
+    let valley = Valley::start();
+    valley.api.fail(Fault { method: "PATCH", path: "deployments/road", code: 422, times: 4 });
+    valley.api.put(&mill(Some(json!({"sells": true, "stones": 2, "keepsKey": true}))));
+    let refused = valley.until("GroundReady", "ApplyRefused").await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("stuck on deployment/road: is taken by the API ("), "{message}");
+    valley.until_there("well").await;
+    valley.roll_out("well", true);
+    valley.until_there("stone").await;
+    valley.until_there("road").await;
+    valley.until("GroundReady", "WaitingForDeployment").await;
+}
+
+#[tokio::test]
+async fn what_follows_in_a_step_waits_for_what_was_refused_in_it() {
+    let valley = Valley::start();
+    valley.api.fail(Fault { method: "POST", path: "/secrets", code: 403, times: 1_000_000 });
+    valley.api.put(&mill(Some(json!({"sells": false, "stones": 1, "keepsKey": true}))));
+    valley.until("GroundReady", "ApplyRefused").await;
+    valley.until_there("road").await;
+    assert_eq!(valley.api.get(&part("well")), None, "there is no well without its key");
+}
+
+#[tokio::test]
+async fn what_may_not_be_deleted_is_told_and_the_rest_goes_on() {
+    let valley = Valley::thriving().await;
+    valley.api.fail(Fault { method: "DELETE", path: "deployments/shop", code: 403, times: 3 });
+    valley.api.put(&mill(Some(json!({"sells": false, "stones": 2, "keepsKey": true}))));
+    valley.until("Ready", "DeleteRefused").await;
+    valley.api.wait_until("the shop is gone", |api| api.get(&part("shop")).is_none()).await;
+    valley.until("Ready", "Ready").await;
 }
 
 #[tokio::test]
