@@ -589,6 +589,39 @@ async fn a_part_that_the_api_refuses_holds_up_no_other_and_comes_when_it_is_take
 }
 
 #[tokio::test]
+async fn an_upgrade_that_failed_is_taken_back_until_the_database_cannot_follow() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let of = |release: &str| json!({"openStackRelease": release, "services": {"keystone": {}}});
+    let tag = async |tag: &str| {
+        stage
+            .until(&format!("Keystone is told of {tag}"), async || {
+                stage.get(home, "Keystone/keystone").await.unwrap().data["spec"]["image"]["tag"] == tag
+            })
+            .await;
+    };
+    let upgrading = async |phase: &str| {
+        let status = json!({"installedRelease": "28.0.0", "targetRelease": "29.0.0", "upgradePhase": phase});
+        let (params, patch) = (PatchParams::default(), Patch::Merge(json!({ "status": status })));
+        stage.api(home, "Keystone").patch_status("keystone", &params, &patch).await.unwrap();
+    };
+    stage.ready(home, &of("2025.2")).await;
+    stage.apply(home, &of("2026.1")).await;
+    tag("29.0.0").await;
+    upgrading("Expanding").await;
+    stage.apply(home, &of("2025.2")).await;
+    tag("28.0.0").await;
+    stage.apply(home, &of("2026.1")).await;
+    tag("29.0.0").await;
+    upgrading("Contracting").await;
+    stage.apply(home, &of("2025.2")).await;
+    stage.until_reason(home, "Ready", "InvalidSpec").await;
+    let message = stage.condition(home, "Ready").await["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("spec.openStackRelease: ") && message.contains("set it to 2026.1"), "{message}");
+    tag("29.0.0").await;
+}
+
+#[tokio::test]
 async fn two_control_planes_in_two_namespaces_are_side_by_side() {
     let stage = Stage::set().await;
     let (first, second) =

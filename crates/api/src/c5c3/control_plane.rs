@@ -76,14 +76,13 @@ macro_rules! region {
     .message("cannot be changed; every endpoint of the catalog is registered in it")
     .field_path(".global.region"))]
 pub struct ControlPlaneSpec {
-    /// The OpenStack release, such as 2025.2; it decides the images.
+    /// The OpenStack release, such as 2025.2; it decides the images. An upgrade can be taken back until a database has lost
+    /// what only the older release uses.
     #[serde(default = "release", rename = "openStackRelease")]
     #[schemars(length(max = 6))]
     #[x_kube(
         validation = Rule::new("self.matches('^20[0-9]{2}[.][12]$')")
-            .message("is not an OpenStack release; write year and half, such as 2025.2"),
-        validation = Rule::new("self >= oldSelf")
-            .message("goes back to an older release, which no database can follow; keep the release, or restore a backup into a new ControlPlane")
+            .message("is not an OpenStack release; write year and half, such as 2025.2")
     )]
     pub openstack_release: String,
     /// What becomes of data when the ControlPlane is deleted. Messages and caches are never kept.

@@ -5,14 +5,19 @@ use c5c3_api::blocks::{Quorum, Size};
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::{Problem, problem};
 use c5c3_kit::Inputs;
+use c5c3_service::image::Version;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::cloud::Cloud;
+use super::graph::Node;
 use super::infrastructure::{DATABASE_SIZE, QUEUE_SIZE};
 use super::keystone::admin_user;
 use super::own;
 use super::services::database;
+
+/// The phase of an upgrade in which a database loses what only the older release uses.
+const CONTRACTING: &str = "Contracting";
 
 /// Everything that can no longer be as it is asked for.
 pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
@@ -40,7 +45,33 @@ pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Prob
         problems.extend(other_server(keystone, cloud));
         problems.extend(other_administrator(keystone, cloud));
     }
+    for node in cloud.nodes() {
+        problems.extend(found(node.name).and_then(|service| older_release(node, service, cloud)));
+    }
     problems
+}
+
+/// There is a way back from a newer release until the database has lost what only the older one uses: from then on, or once
+/// the newer one is installed, nothing of the older one could read it.
+fn older_release(node: &Node, service: &DynamicObject, cloud: &Cloud) -> Option<Problem> {
+    let asked_tag = cloud.release.version(node.name)?;
+    let asked = Version::of(asked_tag)?;
+    let is_newer = |tag: &&str| Version::of(tag).is_some_and(|version| version.major > asked.major);
+    let name = node.name;
+    let installed = text(service, "/status/installedRelease").filter(is_newer);
+    let contracting = text(service, "/status/upgradePhase") == Some(CONTRACTING);
+    let target = text(service, "/status/targetRelease").filter(|_| contracting).filter(is_newer);
+    let (newer, what) = match (installed, target) {
+        (Some(newer), _) => (newer, format!("where the database of {name} has the schema of {newer}")),
+        (None, Some(newer)) => (newer, format!("and the database of {name} has lost what {newer} does not use")),
+        (None, None) => return None,
+    };
+    let back = Version::of(newer)?.release(name)?;
+    Some(problem(
+        "spec.openStackRelease",
+        format!("asks for {}, whose {name} is {asked_tag}, {what}", cloud.release.name),
+        format!("set it to {back}, or restore a backup into a new ControlPlane"),
+    ))
 }
 
 fn text<'a>(object: &'a DynamicObject, pointer: &str) -> Option<&'a str> {

@@ -102,3 +102,28 @@ fn a_catalog_that_nobody_keeps_is_said_so_and_holds_up_nothing_else() {
     let glance = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == "glance").unwrap();
     assert_eq!(glance.node.as_ref().unwrap().needs, ["mariadb", "memcached", "keystone"]);
 }
+
+#[test]
+fn a_release_goes_back_until_a_database_cannot() {
+    let spec = json!({"openStackRelease": "2025.2", "services": {"keystone": {}}});
+    let back = |status: Value| {
+        let keystone = json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+            "metadata": {"name": "keystone", "labels": {"app.kubernetes.io/managed-by": c5c3_operator_controlplane::NAME}},
+            "spec": {"database": {"clusterRef": {"name": "mariadb"}}}, "status": status});
+        plan(&lab(&spec), &[keystone]).map(|_| ())
+    };
+    let upgrading =
+        |phase: &str| json!({"installedRelease": "28.0.0", "targetRelease": "29.0.0", "upgradePhase": phase});
+    assert_eq!(back(json!({"installedRelease": "28.0.0"})), Ok(()));
+    assert_eq!(back(upgrading("Expanding")), Ok(()));
+    assert_eq!(
+        back(upgrading("Contracting")).unwrap_err(),
+        "spec.openStackRelease: asks for 2025.2, whose keystone is 28.0.0, and the database of keystone has lost what 29.0.0 \
+         does not use; set it to 2026.1, or restore a backup into a new ControlPlane"
+    );
+    assert_eq!(
+        back(json!({"installedRelease": "29.0.0"})).unwrap_err(),
+        "spec.openStackRelease: asks for 2025.2, whose keystone is 28.0.0, where the database of keystone has the schema of \
+         29.0.0; set it to 2026.1, or restore a backup into a new ControlPlane"
+    );
+}
