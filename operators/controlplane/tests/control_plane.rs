@@ -622,6 +622,29 @@ async fn an_upgrade_that_failed_is_taken_back_until_the_database_cannot_follow()
 }
 
 #[tokio::test]
+async fn a_cloud_does_not_move_to_another_server_and_begin_with_nothing() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let on = |server: &str| json!({"infrastructure": {"mariadb": {"clusterRef": {"name": server}}}, "services": {"keystone": {}}});
+    for server in ["ledger", "journal"] {
+        let object = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "metadata": {"name": server},
+            "spec": {"storage": {"size": "1Gi"}}});
+        stage.api(home, "MariaDB").patch(server, &PatchParams::apply("someone"), &Patch::Apply(object)).await.unwrap();
+        stage.is_ready(home, &format!("MariaDB/{server}")).await;
+    }
+    stage.apply(home, &on("ledger")).await;
+    stage.is_ready(home, "StatefulSet/memcached").await;
+    stage.is_ready(home, "Keystone/keystone").await;
+    stage.until_reason(home, "Ready", "AllServicesReady").await;
+    stage.apply(home, &on("journal")).await;
+    stage.until_reason(home, "Ready", "InvalidSpec").await;
+    let message = stage.condition(home, "Ready").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("all data would stay on the old one"), "{message}");
+    let keystone = stage.get(home, "Keystone/keystone").await.unwrap();
+    assert_eq!(keystone.data["spec"]["database"]["clusterRef"]["name"], "ledger");
+}
+
+#[tokio::test]
 async fn two_control_planes_in_two_namespaces_are_side_by_side() {
     let stage = Stage::set().await;
     let (first, second) =

@@ -53,7 +53,8 @@ pub struct MariaDb {
     /// CPU and memory of each member; the MariaDB operator's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// A MariaDB object that exists already, used instead of creating one.
+    /// A MariaDB object that exists already, used instead of creating one. It cannot be changed once a service has its data
+    /// there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<NamespacedRef>,
     /// A server that exists already, used instead of creating one. Each service signs in with the Secret

@@ -7,7 +7,7 @@ use c5c3_api::{Problem, problem};
 use c5c3_kit::Inputs;
 use c5c3_service::image::Version;
 use kube::api::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::cloud::Cloud;
 use super::graph::Node;
@@ -126,12 +126,16 @@ fn other_failover(valkey: &DynamicObject, cloud: &Cloud) -> Option<Problem> {
     })
 }
 
-/// A service that moved from a server of ours to one of somebody's, or back, would begin with nothing.
+/// A service that moved to another MariaDB object, or from one to an address or back, would begin with nothing. An address
+/// may change: the same server can have several.
 fn other_server(keystone: &DynamicObject, cloud: &Cloud) -> Option<Problem> {
+    let server = |database: &Value| {
+        let object = database.get("clusterRef")?;
+        let namespace = object["namespace"].as_str().unwrap_or(&cloud.namespace);
+        Some((namespace.to_owned(), object["name"].clone()))
+    };
     let is = keystone.data.pointer("/spec/database")?;
-    let is_ours = |database: &Value| database["clusterRef"] == json!({"name": "mariadb"});
-    let asked = database("keystone", cloud);
-    (is_ours(is) != is_ours(&asked)).then(|| {
+    (server(is) != server(&database("keystone", cloud))).then(|| {
         problem(
             "spec.infrastructure.mariadb",
             "moves to another server, and all data would stay on the old one",
