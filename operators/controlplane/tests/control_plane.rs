@@ -645,6 +645,42 @@ async fn a_cloud_does_not_move_to_another_server_and_begin_with_nothing() {
 }
 
 #[tokio::test]
+async fn a_part_that_is_switched_off_loses_no_data_while_the_control_plane_stays() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {}}})).await;
+    stage.plays_keystone(home).await;
+    let password = stage.password(home).await;
+    stage.apply(home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {"enabled": false}}})).await;
+    stage.until_reason(home, "Ready", "InvalidSpec").await;
+    let message = stage.condition(home, "Ready").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("set spec.deletionPolicy to Retain first"), "{message}");
+    for part in ["Keystone/keystone", "MariaDB/mariadb"] {
+        assert_eq!(stage.get(home, part).await.unwrap().metadata.deletion_timestamp, None, "{part}");
+    }
+
+    // Both at once: Keystone is told first, and goes when its operator has followed.
+    stage.apply(home, &json!({"services": {"keystone": {"enabled": false}}})).await;
+    stage
+        .until("the keys are waited for", async || {
+            let status = stage.get(home, "ControlPlane/lab").await.unwrap().data["status"].clone();
+            let waits = status["waitingFor"].as_array().cloned().unwrap_or_default();
+            waits.iter().any(|wait| wait["object"] == "secret/keystone-fernet-keys")
+        })
+        .await;
+    assert_eq!(stage.get(home, "Keystone/keystone").await.unwrap().data["spec"]["deletionPolicy"], "Retain");
+    let release = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    stage.api(home, "Secret").patch("keystone-fernet-keys", &PatchParams::default(), &release).await.unwrap();
+    let touch = Patch::Merge(json!({"metadata": {"annotations": {"someone.example.org/was-here": "yes"}}}));
+    stage.api(home, "ControlPlane").patch("lab", &PatchParams::default(), &touch).await.unwrap();
+    stage.until_gone(home, "Keystone/keystone").await;
+    stage.until_gone(home, "MariaDB/mariadb").await;
+    stage.ready(home, &small()).await;
+    assert_eq!(stage.password(home).await, password, "it goes on where it was");
+    assert!(stage.get(home, "Secret/keystone-fernet-keys").await.is_some());
+}
+
+#[tokio::test]
 async fn two_control_planes_in_two_namespaces_are_side_by_side() {
     let stage = Stage::set().await;
     let (first, second) =

@@ -85,7 +85,8 @@ pub struct ControlPlaneSpec {
             .message("is not an OpenStack release; write year and half, such as 2025.2")
     )]
     pub openstack_release: String,
-    /// What becomes of data when the ControlPlane is deleted. Messages and caches are never kept.
+    /// What becomes of data when the ControlPlane is deleted. Messages and caches are never kept. While it is `Delete`, no part
+    /// that holds data can be taken out of a ControlPlane that stays; with `Retain`, data outlives that, too.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
     /// What the services stand on.

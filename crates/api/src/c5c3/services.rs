@@ -45,7 +45,8 @@ pub struct Component {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeystoneService {
-    /// Whether it runs.
+    /// Whether it runs. Switched off, it leaves its data for when it is switched on again, which spec.deletionPolicy must not
+    /// be `Delete` for.
     #[serde(default = "crate::blocks::yes")]
     pub enabled: bool,
     /// How many API pods. 3 when absent.

@@ -48,7 +48,30 @@ pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Prob
     for node in cloud.nodes() {
         problems.extend(found(node.name).and_then(|service| older_release(node, service, cloud)));
     }
+    problems.extend(taken_out(cloud, inputs));
     problems
+}
+
+/// The parts that hold data, each with the field that takes it out, those first that stand on others.
+const DATA: &[(&str, &str)] =
+    &[("keystone", "spec.services.keystone.enabled"), ("mariadb", "spec.infrastructure.mariadb")];
+
+pub(super) fn holds_data(node: &str) -> bool {
+    DATA.iter().any(|(name, _)| *name == node)
+}
+
+/// A ControlPlane that drops its data when it goes itself does not mean to drop it while it stays.
+fn taken_out(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Problem> {
+    if cloud.keeps_data() {
+        return None;
+    }
+    let is_left = |node: &str| !cloud.has(node) && own(cloud, node, inputs).is_some();
+    let (node, field) = DATA.iter().find(|(node, _)| is_left(node))?;
+    Some(problem(
+        *field,
+        format!("takes {node} out, and spec.deletionPolicy would drop its data with it"),
+        "set spec.deletionPolicy to Retain first, or keep it",
+    ))
 }
 
 /// There is a way back from a newer release until the database has lost what only the older one uses: from then on, or once
