@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{PodTemplateSpec, Service, ServicePort, ServiceS
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::DynamicObject;
 
 use crate::instance::Instance;
 use crate::wsgi::GRACE_SECONDS;
@@ -33,6 +34,10 @@ pub struct Api<'a> {
     pub autoscaling: Option<&'a Autoscaling>,
     /// What leads to it from outside.
     pub gateway: Option<&'a GatewayRoute>,
+    /// The Deployment as it is now.
+    pub live: Option<&'a DynamicObject>,
+    /// The field manager that it is written as.
+    pub manager: &'a str,
 }
 
 impl Api<'_> {
@@ -48,7 +53,7 @@ impl Api<'_> {
         ]
     }
 
-    /// The Deployment. An autoscaler that there is has the say over the number of pods.
+    /// The Deployment.
     pub fn deployment(&self, mut template: PodTemplateSpec) -> Child {
         if let Some(spec) = &mut template.spec {
             spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
@@ -61,7 +66,7 @@ impl Api<'_> {
         Child::new(&Deployment {
             metadata: self.instance.meta(self.instance.named(COMPONENT), COMPONENT),
             spec: Some(DeploymentSpec {
-                replicas: self.autoscaling.is_none().then_some(self.replicas),
+                replicas: self.count(),
                 selector: self.instance.selector(COMPONENT),
                 strategy: Some(DeploymentStrategy {
                     type_: Some("RollingUpdate".into()),
@@ -72,6 +77,26 @@ impl Api<'_> {
             }),
             ..Deployment::default()
         })
+    }
+
+    /// How many pods to ask for; nothing once an autoscaler, or somebody by hand, has the say. Until then the number stays as
+    /// it is: a field that its only owner leaves out is reset to 1, and all other pods would go.
+    fn count(&self) -> Option<i32> {
+        let Some(autoscaling) = self.autoscaling else { return Some(self.replicas) };
+        if self.live.is_some_and(|live| is_scaled_by_another(live, self.manager)) {
+            return None;
+        }
+        let now = self.live.and_then(|live| live.data["spec"]["replicas"].as_i64());
+        let now = now.and_then(|now| i32::try_from(now).ok()).unwrap_or(self.replicas);
+        let (fewest, most) = self.bounds(autoscaling);
+        Some(now.clamp(fewest, most))
+    }
+
+    /// The fewest and the most pods that an autoscaler may make. It takes no 0.
+    fn bounds(&self, autoscaling: &Autoscaling) -> (i32, i32) {
+        let most = autoscaling.max_replicas.get().max(1);
+        let fewest = autoscaling.min_replicas.map_or(self.replicas, c5c3_api::blocks::Replicas::get);
+        (fewest.clamp(1, most), most)
     }
 
     /// Everything beside the Deployment, the Services and the NetworkPolicy.
@@ -132,11 +157,12 @@ impl Api<'_> {
             metric("cpu", autoscaling.target_cpu_utilization),
             metric("memory", autoscaling.target_memory_utilization),
         ];
+        let (fewest, most) = self.bounds(autoscaling);
         Child::new(&HorizontalPodAutoscaler {
             metadata: self.instance.meta(self.instance.named(COMPONENT), COMPONENT),
             spec: Some(HorizontalPodAutoscalerSpec {
-                min_replicas: Some(autoscaling.min_replicas.map_or(self.replicas, c5c3_api::blocks::Replicas::get)),
-                max_replicas: autoscaling.max_replicas.get(),
+                min_replicas: Some(fewest),
+                max_replicas: most,
                 metrics: Some(metrics.into_iter().flatten().collect()),
                 scale_target_ref: CrossVersionObjectReference {
                     api_version: Some("apps/v1".into()),
@@ -162,5 +188,62 @@ impl Api<'_> {
         let mut route = HTTPRoute::new(&self.instance.name, spec);
         route.metadata = self.instance.meta(&self.instance.name, COMPONENT);
         Child::new(&route)
+    }
+}
+
+/// Whether somebody else than `manager` owns the number of pods, as the API server keeps book of it.
+fn is_scaled_by_another(live: &DynamicObject, manager: &str) -> bool {
+    let others =
+        live.metadata.managed_fields.iter().flatten().filter(|entry| entry.manager.as_deref() != Some(manager));
+    let mut fields = others.filter_map(|entry| entry.fields_v1.as_ref());
+    fields.any(|fields| fields.0["f:spec"].get("f:replicas").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use c5c3_api::blocks::Replicas;
+    use kube::core::ObjectMeta;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// How many pods are asked for where 3 are usual and 2 to 5 may be, and `live` is there.
+    fn asked(live: &Value) -> Option<i64> {
+        let instance = Instance::new("kestrel", &ObjectMeta::default());
+        let replicas = |count| Replicas::new(count).unwrap();
+        let autoscaling = Autoscaling {
+            min_replicas: Some(replicas(2)),
+            max_replicas: replicas(5),
+            target_cpu_utilization: Some(50),
+            target_memory_utilization: None,
+        };
+        let live: Option<DynamicObject> = serde_json::from_value(live.clone()).unwrap();
+        let api = Api {
+            instance: &instance,
+            port: 80,
+            replicas: 3,
+            autoscaling: Some(&autoscaling),
+            gateway: None,
+            live: live.as_ref(),
+            manager: "falconer",
+        };
+        api.deployment(PodTemplateSpec::default()).object.data["spec"]["replicas"].as_i64()
+    }
+
+    fn running(replicas: i64, owner: &str, subresource: Option<&str>) -> Value {
+        json!({"metadata": {"managedFields": [
+            {"manager": "falconer", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {}}}},
+            {"manager": owner, "subresource": subresource, "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+        ]}, "spec": {"replicas": replicas}})
+    }
+
+    #[test]
+    fn pods_stay_when_autoscaling_is_switched_on_until_somebody_else_counts_them() {
+        assert_eq!(asked(&Value::Null), Some(3));
+        assert_eq!(asked(&running(4, "falconer", None)), Some(4));
+        assert_eq!(asked(&running(9, "falconer", None)), Some(5));
+        assert_eq!(asked(&running(1, "falconer", None)), Some(2));
+        assert_eq!(asked(&running(4, "kube-controller-manager", Some("scale"))), None);
+        assert_eq!(asked(&running(9, "kubectl-edit", None)), None);
     }
 }

@@ -125,7 +125,7 @@ impl Controller for Keystones {
         let (health, ask_again) = parts.health_step(inputs);
         let mut plan = Plan::new()
             .step(parts.secrets_step(inputs, resolved.as_ref().err()))
-            .step(parts.services_step())
+            .step(parts.services_step(inputs))
             .step(parts.keys_step(inputs, &keys))
             .step(parts.database_step(resolved.as_ref()))
             .step(parts.schema_step(known, valid.course))

@@ -183,26 +183,29 @@ impl Parts<'_> {
         files
     }
 
-    fn api(&self) -> Api<'_> {
+    fn api<'a>(&'a self, inputs: &'a Inputs<Keystone>) -> Api<'a> {
         Api {
             instance: &self.instance,
             port: PORT,
             replicas: self.spec.replicas.get(),
             autoscaling: self.spec.autoscaling.as_ref(),
             gateway: self.spec.gateway.as_ref(),
+            live: inputs.get(&self.deployment()),
+            manager: crate::NAME,
         }
     }
 
     /// Where the API is reached: known before it is there, since the catalog is made from it.
-    pub(crate) fn services_step(&self) -> Step {
-        Step::new("DeploymentReady").node("services", []).children(self.api().services()).done("it has an address")
+    pub(crate) fn services_step(&self, inputs: &Inputs<Keystone>) -> Step {
+        let services = self.api(inputs).services();
+        Step::new("DeploymentReady").node("services", []).children(services).done("it has an address")
     }
 
     /// The pods, and everything around them.
     pub(crate) fn deployment_step(&self, inputs: &Inputs<Keystone>, resolved: Option<&Resolved>) -> Step {
         let step = Step::new("DeploymentReady").node("deployment", ["schema", "config", "keys"]);
         let Some(resolved) = resolved else { return step };
-        let api = self.api();
+        let api = self.api(inputs);
         let hosts: Vec<String> = self.spec.gateway.iter().map(|route| route.hostname.to_string()).collect();
         let reaches = self.reaches(&resolved.address, &resolved.servers);
         let policy = network::policy(&self.instance, COMPONENT, PORT, &reaches, self.spec.network_policy.as_ref());

@@ -7,5 +7,6 @@ mod life;
 mod plans;
 mod rights;
 mod runs;
+mod scaling;
 mod upgrades;
 mod world;
