@@ -134,6 +134,7 @@ impl Controller for Keystones {
             .step(parts.bootstrap_step(known, password.as_ref()))
             .step(health);
         plan.steps.splice(0..0, Parts::restore_step(&keys));
+        plan.steps.extend(Parts::rotation_step(&keys));
         let mut again = vec![ask_again];
         if let (Some(resolved), Ok(credential)) = (known, &keys.credential)
             && let Some(step) = parts.credentials_step(inputs, resolved, &credential.state)

@@ -1,14 +1,18 @@
 //! The Secrets that keys are in, and what makes new ones: a CronJob proposes, the operator decides.
 
-use c5c3_api::blocks::CronSchedule;
+use std::time::Duration;
+
+use c5c3_api::blocks::{CronSchedule, Scheduling};
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait};
 use c5c3_service::Instance;
 use c5c3_service::backup::{Backup, Store};
 use c5c3_service::pod::{Mount, Pod, container};
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, JobSpec, JobTemplateSpec};
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{Affinity, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::Resource;
+use kube::core::ObjectMeta;
 
 use crate::keys::{self, Keep, Key, KeySet, Outcome, State};
 
@@ -19,6 +23,12 @@ const SINCE: &str = "keystone.openstack.c5c3.io/primary-since";
 const KEYS: &str = "/keys";
 const SCRIPTS: &str = "/scripts";
 
+/// The component that proposes.
+const COMPONENT: &str = "rotate";
+
+/// How late a new key may be: a pod is scheduled, pulls its image, and fails four times before its Job has failed.
+const LATENESS: Duration = Duration::from_mins(15);
+
 /// The keys of one purpose.
 #[derive(Clone, Debug)]
 pub struct Repository<'a> {
@@ -28,6 +38,8 @@ pub struct Repository<'a> {
     pub purpose: &'static str,
     /// When a new key is made.
     pub schedule: &'a CronSchedule,
+    /// Which nodes that is done on.
+    pub scheduling: Option<&'a Scheduling>,
     /// How long keys stay.
     pub keep: Keep,
     /// Why no new key may come now, if none may.
@@ -54,8 +66,10 @@ pub struct Decision {
     pub state: State,
     /// What there is to say about them.
     pub note: String,
+    /// What keeps new keys from coming, if they are overdue.
+    pub overdue: Option<Wait>,
     /// When to look again.
-    pub again_after: Option<std::time::Duration>,
+    pub again_after: Option<Duration>,
 }
 
 impl Repository<'_> {
@@ -83,14 +97,19 @@ impl Repository<'_> {
         self.instance.named(&format!("{}-rotate", self.purpose))
     }
 
-    /// What has to be read: the keys, and what is proposed.
-    pub fn needs(&self) -> [Ref; 2] {
-        [self.secret(), self.proposal()].map(|name| Ref::namespaced::<Secret>(&self.instance.namespace, name))
+    /// What has to be read: the keys, what is proposed, and what proposes.
+    pub fn needs(&self) -> [Ref; 3] {
+        let namespace = &self.instance.namespace;
+        [
+            Ref::namespaced::<Secret>(namespace, self.secret()),
+            Ref::namespaced::<Secret>(namespace, self.proposal()),
+            Ref::namespaced::<CronJob>(namespace, self.rotate()),
+        ]
     }
 
     /// What has to be read as well once those are known to be gone.
     pub fn more_needs<K: Resource>(&self, inputs: &Inputs<K>) -> Vec<Ref> {
-        let [live, _] = self.needs();
+        let [live, ..] = self.needs();
         let gone = inputs.has_read(&live) && inputs.get(&live).is_none();
         if gone { self.store.answers(inputs, self.instance, &self.secret()) } else { Vec::new() }
     }
@@ -101,7 +120,7 @@ impl Repository<'_> {
     }
 
     fn live<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Option<State>, String> {
-        let [live, _] = self.needs();
+        let [live, ..] = self.needs();
         if inputs.get(&live).is_none() {
             return Ok(None);
         }
@@ -114,15 +133,15 @@ impl Repository<'_> {
     /// The keys as they are to be. Without any, those of the backup are taken, and without that the first are made. Those
     /// that cannot be read are left for somebody to mend: new ones would end every token.
     pub fn decide<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Decision, Undecided> {
-        let [_, proposal] = self.needs();
-        let now = inputs.now;
+        let [_, proposal, rotate] = self.needs();
         let state = match self.live(inputs).map_err(Undecided::Unreadable)? {
             Some(state) => state,
             None => self.restored(inputs)?,
         };
         let proposed = inputs.typed::<Secret>(&proposal).ok().and_then(|secret| secret.data);
         let proposed = proposed.filter(|data| !data.is_empty()).map(|data| KeySet::read(&data));
-        Ok(self.judge(state, proposed, now))
+        let cron_job = inputs.typed(&rotate).ok();
+        Ok(self.judge(state, proposed, cron_job.as_ref(), inputs.now))
     }
 
     fn restored<K: Resource>(&self, inputs: &Inputs<K>) -> Result<State, Undecided> {
@@ -138,7 +157,13 @@ impl Repository<'_> {
         }
     }
 
-    fn judge(&self, state: State, proposed: Option<Result<KeySet, String>>, now: jiff::Timestamp) -> Decision {
+    fn judge(
+        &self,
+        state: State,
+        proposed: Option<Result<KeySet, String>>,
+        cron_job: Option<&CronJob>,
+        now: Timestamp,
+    ) -> Decision {
         let (state, outcome) = match &self.hold {
             None => state.propose(proposed, now),
             Some(why) => {
@@ -147,15 +172,43 @@ impl Repository<'_> {
             }
         };
         let (state, prune_after) = state.prune(self.keep, now);
-        let (about, wait) = match outcome {
+        let comes = matches!(outcome, Outcome::Held(_) | Outcome::Later(_));
+        let (mut about, wait) = match outcome {
             Outcome::Refused(why) => (format!("; a proposed rotation was refused: {why}"), None),
             Outcome::Held(why) => (format!("; a proposed rotation waits: {why}"), None),
             Outcome::Later(wait) => (String::new(), Some(wait)),
             Outcome::Nothing | Outcome::Taken => (String::new(), None),
         };
+        if cron_job.is_some_and(is_suspended) {
+            about += "; their rotation is suspended";
+        }
+        let deadline = cron_job.filter(|_| !comes).and_then(|cron_job| deadline(cron_job, &state));
+        let left = deadline.map(|deadline| Duration::try_from(deadline.duration_since(now)).unwrap_or_default());
+        let overdue = cron_job.filter(|_| left == Some(Duration::ZERO));
+        let overdue = overdue.map(|cron_job| self.overdue(cron_job, &state, &about));
         let note = format!("{} keys, the primary is {}{about}", state.keys.count(), state.keys.primary());
-        let again_after = [prune_after, wait].into_iter().flatten().min();
-        Decision { state, note, again_after }
+        let again_after = [prune_after, wait, left.filter(|left| !left.is_zero())].into_iter().flatten().min();
+        Decision { state, note, overdue, again_after }
+    }
+
+    fn overdue(&self, cron_job: &CronJob, state: &State, about: &str) -> Wait {
+        let [.., rotate] = self.needs();
+        let primary = state.keys.primary();
+        let since = state.since.get(&primary).map(ToString::to_string).unwrap_or_default();
+        let last = cron_job.status.as_ref().and_then(|status| status.last_schedule_time.as_ref());
+        let last = last.map_or_else(|| "has not run yet".to_owned(), |last| format!("ran last at {}", last.0));
+        let (name, namespace) = (&rotate.name, &self.instance.namespace);
+        let labels =
+            format!("app.kubernetes.io/instance={},app.kubernetes.io/component={COMPONENT}", self.instance.name);
+        Wait::on(&rotate)
+            .condition("makes a new key")
+            .now(format!("{primary} is the primary since {since}, and the CronJob {last}{about}"))
+            .because("its schedule has come twice without a new key")
+            .look_at(format!(
+                "kubectl describe pods -l {labels} -n {namespace}; when that is mended: \
+                 kubectl create job --from=cronjob/{name} {name}-by-hand -n {namespace}"
+            ))
+            .failed("RotationOverdue")
     }
 
     /// The Secrets, and what proposes new keys with the right to write one of them and no other.
@@ -207,13 +260,14 @@ impl Repository<'_> {
         let script = format!("{SCRIPTS}/rotate.py");
         let proposal = self.proposal();
         let args = ["/opt/keystone/bin/python", &script, &self.instance.namespace, &proposal];
+        let scheduling = self.scheduling.map(nodes_alone);
         let pod = Pod {
             instance: self.instance,
-            component: "rotate",
+            component: COMPONENT,
             containers: vec![container("rotate", image, &args, &[])],
             init_containers: Vec::new(),
             mounts: vec![Mount::secret("keys", &self.secret(), KEYS), Mount::secret("scripts", scripts, SCRIPTS)],
-            scheduling: None,
+            scheduling: scheduling.as_ref(),
             service_account: Some(self.rotate()),
             annotations: std::collections::BTreeMap::new(),
         };
@@ -237,4 +291,33 @@ impl Repository<'_> {
             ..CronJob::default()
         }
     }
+}
+
+/// When a new key has to be there at the latest: the schedule has come twice since the primary is in use, and since the
+/// CronJob is as it is. Never while it is suspended.
+fn deadline(cron_job: &CronJob, state: &State) -> Option<Timestamp> {
+    let schedule = CronSchedule::new(&cron_job.spec.as_ref()?.schedule).ok().filter(|_| !is_suspended(cron_job))?;
+    let since = *state.since.get(&state.keys.primary())?;
+    let first = schedule.next_after(since.max(settled(&cron_job.metadata)?))?;
+    schedule.next_after(first)?.checked_add(LATENESS).ok()
+}
+
+fn is_suspended(cron_job: &CronJob) -> bool {
+    cron_job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true))
+}
+
+/// Since when an object's spec is as it is. Keys may be older than what rotates them: those of a Keystone before, those of a
+/// backup; and so may they be when the schedule changes or goes on.
+fn settled(meta: &ObjectMeta) -> Option<Timestamp> {
+    let specs = meta.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
+    let times = specs.filter_map(|entry| entry.time.as_ref()).chain(&meta.creation_timestamp);
+    times.map(|time| time.0).max()
+}
+
+/// The nodes of the API's pods, and not how those keep apart from each other: one that rotates is of the same name, and
+/// would find no node.
+fn nodes_alone(scheduling: &Scheduling) -> Scheduling {
+    let affinity = scheduling.affinity.as_ref().and_then(|affinity| affinity.node_affinity.clone());
+    let affinity = affinity.map(|nodes| Affinity { node_affinity: Some(nodes), ..Affinity::default() });
+    Scheduling { affinity, ..scheduling.clone() }
 }

@@ -126,7 +126,7 @@ impl Parts<'_> {
                 }
                 Err(Undecided::Asking(_, wait)) => step = step.wait((**wait).clone()),
                 Err(Undecided::Unreadable(wrong)) => {
-                    let [live, _] = repository.needs();
+                    let [live, ..] = repository.needs();
                     let wait = Wait::on(&live).condition("holds a set of keys").now(wrong.clone());
                     let remedy = "restore it from a backup; to make new keys, and end every token, delete it";
                     step = step.wait(wait.look_at(remedy).failed("KeysUnreadable"));
@@ -134,6 +134,15 @@ impl Parts<'_> {
             }
         }
         step.done(notes.join("; "))
+    }
+
+    /// What keeps keys from being rotated; nothing if they are in time. Nobody waits for it: what mends it may be a change of
+    /// the objects that it is about.
+    pub(crate) fn rotation_step(keys: &Keys) -> Option<Step> {
+        let decided = [&keys.fernet, &keys.credential].into_iter().flatten();
+        let waits: Vec<Wait> = decided.filter_map(|decision| decision.overdue.clone()).collect();
+        let step = Step::new("FernetKeysReady").node("rotation", ["keys"]);
+        (!waits.is_empty()).then_some(Step { waits, ..step })
     }
 
     pub(crate) fn database_step(&self, resolved: Result<&Resolved, &Missing>) -> Step {

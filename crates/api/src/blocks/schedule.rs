@@ -45,11 +45,7 @@ text! {
     [cron_rule!(), "is not a cron expression; write five fields: minute hour day month weekday, such as 0 2 * * *"],
     |text| {
         let wrong = |why: String| Err(format!("{text:?} {why}; write five fields: minute hour day month weekday, such as 0 2 * * *"));
-        let expression = match text {
-            "@midnight" => "@daily",
-            "@annually" => "@yearly",
-            other => other,
-        };
+        let expression = standard(text);
         if !expression.starts_with('@') && expression.split_whitespace().count() != 5 {
             return wrong("is not a cron expression".into());
         }
@@ -66,13 +62,8 @@ impl CronSchedule {
     /// The shortest time between two firings, of a good number of them.
     pub fn shortest_interval(&self) -> StdDuration {
         const FIRINGS: usize = 500;
-        let expression = match self.as_str() {
-            "@midnight" => "@daily",
-            "@annually" => "@yearly",
-            other => other,
-        };
         let start: Result<jiff::Zoned, _> = "2024-01-01T00:00:00[UTC]".parse();
-        let (Ok(cron), Ok(start)) = (expression.parse::<croner::Cron>(), start) else { return StdDuration::ZERO };
+        let (Some(cron), Ok(start)) = (self.cron(), start) else { return StdDuration::ZERO };
         let times: Vec<i64> = cron
             .iter_from(start, croner::Direction::Forward)
             .take(FIRINGS)
@@ -80,6 +71,25 @@ impl CronSchedule {
             .collect();
         let shortest = times.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(i64::MAX);
         StdDuration::from_secs(shortest.unsigned_abs())
+    }
+
+    /// The first firing after a time, where clocks show UTC.
+    pub fn next_after(&self, time: jiff::Timestamp) -> Option<jiff::Timestamp> {
+        let next = self.cron()?.find_next_occurrence(&time.to_zoned(jiff::tz::TimeZone::UTC), false);
+        next.ok().map(|next| next.timestamp())
+    }
+
+    fn cron(&self) -> Option<croner::Cron> {
+        standard(self.as_str()).parse().ok()
+    }
+}
+
+/// Names of schedules that our parser does not know, as those that it does.
+fn standard(expression: &str) -> &str {
+    match expression {
+        "@midnight" => "@daily",
+        "@annually" => "@yearly",
+        other => other,
     }
 }
 
@@ -148,6 +158,16 @@ mod tests {
         assert_eq!(hours("0 0 * * 0"), 7 * 24);
         assert_eq!(hours("0 0 1 * *"), 28 * 24);
         assert_eq!(hours("0 3,5 * * *"), 2);
+    }
+
+    #[test]
+    fn the_next_firing_is_never_the_time_itself() {
+        let next = |expression: &str, time: &str| {
+            let next = CronSchedule::new(expression).unwrap().next_after(time.parse().unwrap());
+            next.unwrap().to_string()
+        };
+        assert_eq!(next("0 2 * * mon-fri", "2026-01-02T02:00:00Z"), "2026-01-05T02:00:00Z");
+        assert_eq!(next("@midnight", "2026-01-02T02:00:00Z"), "2026-01-03T00:00:00Z");
     }
 
     #[test]

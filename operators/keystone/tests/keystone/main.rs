@@ -6,6 +6,7 @@ mod keys;
 mod life;
 mod plans;
 mod rights;
+mod rotations;
 mod runs;
 mod scaling;
 mod upgrades;
