@@ -2,7 +2,7 @@
 //! it from outside.
 
 use c5c3_api::blocks::{Autoscaling, GatewayRoute};
-use c5c3_api::ext::gateway::{self, HTTPRoute, HTTPRouteSpec};
+use c5c3_api::ext::gateway::{self, Filter, HTTPRoute, HTTPRouteSpec};
 use c5c3_kit::{Child, KindRef};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::autoscaling::v2::{
@@ -28,6 +28,8 @@ pub struct Api<'a> {
     pub instance: &'a Instance,
     /// Its port.
     pub port: i32,
+    /// The path of its version, such as `/v3`.
+    pub version: &'a str,
     /// How many pods.
     pub replicas: i32,
     /// How their number changes.
@@ -99,11 +101,10 @@ impl Api<'_> {
         (fewest.clamp(1, most), most)
     }
 
-    /// Everything beside the Deployment, the Services and the NetworkPolicy.
+    /// Everything beside the Deployment, the Services, the route and the NetworkPolicy.
     pub fn around(&self) -> Vec<Child> {
         let mut children = vec![self.budget()];
         children.extend(self.autoscaling.map(|autoscaling| self.autoscaler(autoscaling)));
-        children.extend(self.gateway.map(|gateway| self.route(gateway)));
         children
     }
 
@@ -175,7 +176,9 @@ impl Api<'_> {
         })
     }
 
-    fn route(&self, gateway: &GatewayRoute) -> Child {
+    /// What leads to it from outside, if anything does.
+    pub fn route(&self) -> Option<Child> {
+        let gateway = self.gateway?;
         let spec = HTTPRouteSpec {
             parent_refs: vec![gateway::ParentRef {
                 name: gateway.parent_ref.name.to_string(),
@@ -183,11 +186,25 @@ impl Api<'_> {
                 section_name: gateway.parent_ref.section_name.as_ref().map(ToString::to_string),
             }],
             hostnames: vec![gateway.hostname.to_string()],
-            rules: vec![gateway::Rule::prefix(&gateway.path, &self.instance.name, self.port)],
+            rules: vec![self.rule(gateway.path.trim_end_matches('/'))],
         };
         let mut route = HTTPRoute::new(&self.instance.name, spec);
         route.metadata = self.instance.meta(&self.instance.name, COMPONENT);
-        Child::new(&route)
+        Some(Child::new(&route))
+    }
+
+    /// Services are served at the root, whatever clients see them under. They are told that, since they answer with links.
+    fn rule(&self, path: &str) -> gateway::Rule {
+        let (under, root) = match path.strip_suffix(self.version) {
+            Some(under) => (under, self.version),
+            None => (path, "/"),
+        };
+        let filters = [Filter::replace_prefix(root), Filter::set_header("X-Forwarded-Prefix", under)];
+        let path = if path.is_empty() { "/" } else { path };
+        gateway::Rule {
+            filters: filters.into_iter().filter(|_| !under.is_empty()).collect(),
+            ..gateway::Rule::prefix(path, &self.instance.name, self.port)
+        }
     }
 }
 
@@ -221,6 +238,7 @@ mod tests {
         let api = Api {
             instance: &instance,
             port: 80,
+            version: "/v3",
             replicas: 3,
             autoscaling: Some(&autoscaling),
             gateway: None,
@@ -245,5 +263,36 @@ mod tests {
         assert_eq!(asked(&running(1, "falconer", None)), Some(2));
         assert_eq!(asked(&running(4, "kube-controller-manager", Some("scale"))), None);
         assert_eq!(asked(&running(9, "kubectl-edit", None)), None);
+    }
+
+    /// The path that requests come under, what is put in its place, and what the service is told of it.
+    fn routed(path: &str) -> (String, Option<String>, Option<String>) {
+        let instance = Instance::new("kestrel", &ObjectMeta::default());
+        let gateway = json!({"parentRef": {"name": "fence"}, "hostname": "kestrel.example.net", "path": path});
+        let gateway: GatewayRoute = serde_json::from_value(gateway).unwrap();
+        let api = Api {
+            instance: &instance,
+            port: 80,
+            version: "/v3",
+            replicas: 3,
+            autoscaling: None,
+            gateway: Some(&gateway),
+            live: None,
+            manager: "falconer",
+        };
+        let rule = api.route().unwrap().object.data["spec"]["rules"][0].clone();
+        let text = |pointer: &str| rule.pointer(pointer).and_then(Value::as_str).map(ToOwned::to_owned);
+        let rewritten = text("/filters/0/urlRewrite/path/replacePrefixMatch");
+        let told = text("/filters/1/requestHeaderModifier/set/0/value");
+        (text("/matches/0/path/value").unwrap(), rewritten, told)
+    }
+
+    #[test]
+    fn a_service_under_a_path_is_asked_at_its_root_and_told_the_path() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(routed("/"), ("/".into(), None, None));
+        assert_eq!(routed("/v3/"), ("/v3".into(), None, None));
+        assert_eq!(routed("/kestrel/"), ("/kestrel".into(), some("/"), some("/kestrel")));
+        assert_eq!(routed("/kestrel/v3"), ("/kestrel/v3".into(), some("/v3"), some("/kestrel")));
     }
 }

@@ -47,14 +47,8 @@ pub fn problems(tls: Option<&Tls>) -> Option<Problem> {
     tls?.cert_secret_ref.as_ref()?.key.as_ref().map(|_| problem("spec.tls.certSecretRef.key", what, "remove it"))
 }
 
-/// The Certificate that fills the Secret; none if somebody else does. It holds for the Services, and for more names and
-/// addresses.
-pub fn certificate(
-    instance: &Instance,
-    tls: Option<&Tls>,
-    more_names: &[String],
-    addresses: &[IpAddr],
-) -> Option<Child> {
+/// The Certificate that fills the Secret; none if somebody else does. It holds for the Services, and for more addresses.
+pub fn certificate(instance: &Instance, tls: Option<&Tls>, addresses: &[IpAddr]) -> Option<Child> {
     let issuer = tls.filter(|tls| tls.enabled)?.issuer_ref.as_ref()?;
     let name = instance.named("api-tls");
     let services = [instance.name.clone(), instance.named("api")];
@@ -70,7 +64,7 @@ pub fn certificate(
     let spec = CertificateSpec {
         secret_name: name.clone(),
         issuer_ref: issuer.into(),
-        dns_names: names.chain(more_names.iter().cloned()).collect(),
+        dns_names: names.collect(),
         ip_addresses: addresses.iter().map(ToString::to_string).collect(),
         usages: vec![Usage::DigitalSignature, Usage::KeyEncipherment, Usage::ServerAuth],
         ..CertificateSpec::default()

@@ -135,6 +135,7 @@ impl Controller for Keystones {
             .step(health);
         plan.steps.splice(0..0, Parts::restore_step(&keys));
         plan.steps.extend(Parts::rotation_step(&keys));
+        plan.steps.extend(parts.route_step(inputs));
         let mut again = vec![ask_again];
         if let (Some(resolved), Ok(credential)) = (known, &keys.credential)
             && let Some(step) = parts.credentials_step(inputs, resolved, &credential.state)

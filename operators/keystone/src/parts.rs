@@ -28,6 +28,8 @@ use crate::rotation::Repository;
 pub(crate) const SERVICE: &str = "keystone";
 /// The port of its API.
 pub(crate) const PORT: i32 = 5000;
+/// The path of its version.
+pub(crate) const VERSION: &str = "/v3";
 
 /// How long a token is valid, and how much longer services may look at one, unless a spec says otherwise.
 const EXPIRATION: u64 = 3600;
@@ -150,7 +152,7 @@ impl<'a> Parts<'a> {
     /// Where the API answers within the cluster.
     pub(crate) fn endpoint(&self) -> String {
         let scheme = if self.tls().is_some() { "https" } else { "http" };
-        format!("{scheme}://{}:{PORT}/v3", self.instance.host())
+        format!("{scheme}://{}:{PORT}{VERSION}", self.instance.host())
     }
 
     /// Where it answers from outside, as the catalogue says.
@@ -159,7 +161,7 @@ impl<'a> Parts<'a> {
         let routed = self.spec.gateway.as_ref().map(|route| format!("https://{}{}", route.hostname, route.path));
         let Some(url) = given.or(routed) else { return self.endpoint() };
         let url = url.trim_end_matches('/');
-        if url.ends_with("/v3") { url.to_owned() } else { format!("{url}/v3") }
+        if url.ends_with(VERSION) { url.to_owned() } else { format!("{url}{VERSION}") }
     }
 
     /// The address that clients use from outside, if they use one. It is that of a Service, and its certificate has to hold
@@ -178,7 +180,7 @@ impl<'a> Parts<'a> {
             service: self.instance.name.clone(),
             port: PORT,
             tls: self.tls().is_some(),
-            path: "/v3".into(),
+            path: VERSION.into(),
         }
     }
 
@@ -187,7 +189,7 @@ impl<'a> Parts<'a> {
             service: SERVICE,
             application: "keystone.wsgi.api:application",
             port: PORT,
-            path: "/v3",
+            path: VERSION,
             folder: FOLDER,
             processes: PROCESSES,
             threads: THREADS,

@@ -17,7 +17,7 @@ use secrecy::SecretString;
 
 use crate::config::{self, CREDENTIAL_KEYS, Connections, FERNET_KEYS, FOLDER};
 use crate::keys::{PROPAGATION, State};
-use crate::parts::{PORT, Parts};
+use crate::parts::{PORT, Parts, VERSION};
 use crate::rotation::{Decision, Undecided};
 use c5c3_api::openstack::Keystone;
 
@@ -196,6 +196,7 @@ impl Parts<'_> {
         Api {
             instance: &self.instance,
             port: PORT,
+            version: VERSION,
             replicas: self.spec.replicas.get(),
             autoscaling: self.spec.autoscaling.as_ref(),
             gateway: self.spec.gateway.as_ref(),
@@ -210,16 +211,22 @@ impl Parts<'_> {
         Step::new("DeploymentReady").node("services", []).children(services).done("it has an address")
     }
 
+    /// What leads to it from outside; nothing if nothing does. Nobody waits for it but who waits for everything: Gateways are
+    /// of somebody else.
+    pub(crate) fn route_step(&self, inputs: &Inputs<Keystone>) -> Option<Step> {
+        let step = Step::new("DeploymentReady").node("route", ["services"]).done("its Gateway leads to it");
+        self.api(inputs).route().map(|route| step.child(route))
+    }
+
     /// The pods, and everything around them.
     pub(crate) fn deployment_step(&self, inputs: &Inputs<Keystone>, resolved: Option<&Resolved>) -> Step {
         let step = Step::new("DeploymentReady").node("deployment", ["schema", "config", "keys"]);
         let Some(resolved) = resolved else { return step };
         let api = self.api(inputs);
-        let hosts: Vec<String> = self.spec.gateway.iter().map(|route| route.hostname.to_string()).collect();
         let reaches = self.reaches(&resolved.address, &resolved.servers);
         let policy = network::policy(&self.instance, COMPONENT, PORT, &reaches, self.spec.network_policy.as_ref());
         let addresses: Vec<_> = self.public_address().into_iter().collect();
-        step.children(tls::certificate(&self.instance, self.tls(), &hosts, &addresses))
+        step.children(tls::certificate(&self.instance, self.tls(), &addresses))
             .children(policy)
             .children(api.around())
             .child(api.deployment(self.pod(inputs, resolved)))

@@ -40,7 +40,7 @@ pub struct GatewayRoute {
     pub parent_ref: GatewayRef,
     /// The host name that clients use.
     pub hostname: Host,
-    /// The path that the service is under.
+    /// The path that the service is under. It may end with the version of the API, such as `/identity/v3`.
     #[serde(default = "root")]
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[A-Za-z0-9/._-]*$"))]
     pub path: String,

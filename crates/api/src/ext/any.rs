@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use super::external_secrets::{ClusterSecretStore, ExternalSecret, PushSecret, SecretStore};
+use super::gateway::HTTPRoute;
 use super::mariadb::{Database, Grant, MariaDB, MaxScale};
 use super::rabbitmq::{Permission, RabbitmqCluster, Vhost};
 use super::rook::CephClient;
@@ -49,6 +50,7 @@ const JUDGED: &[Judged] = &[
     Judged::of::<Issuer>(),
     Judged::of::<ClusterIssuer>(),
     Judged::of::<CephClient>(),
+    Judged::of::<HTTPRoute>(),
 ];
 
 /// Whether an object can be used; none for kinds that we hold no slice of, and for objects that do not fit theirs.

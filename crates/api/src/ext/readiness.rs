@@ -24,7 +24,7 @@ impl Ready {
         *self == Self::Yes
     }
 
-    fn no(reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn no(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self::No { reason: reason.into(), message: message.into() }
     }
 }

@@ -263,6 +263,14 @@ impl Rules for Keystone {
                 "set spec.federation.enabled to true, or remove the list",
             ));
         }
+        if self.spec.gateway.is_some() && self.spec.tls.as_ref().is_some_and(|tls| tls.enabled) {
+            found.push(problem(
+                "spec.gateway",
+                "leads to pods that speak TLS, and a Gateway speaks plain HTTP to them",
+                "set spec.tls.enabled to false and let the Gateway end TLS, or remove it and write a route with a \
+                 BackendTLSPolicy of your own",
+            ));
+        }
         found
     }
 }

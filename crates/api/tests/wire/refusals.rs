@@ -58,6 +58,8 @@ fn both_of_two_fields_that_exclude_each_other() {
     let both =
         [("spec.cache.servers", json!(["m-0.m:11211"])), ("spec.cache.clusterRef", json!({"name": "memcached"}))];
     refused("keystone/keystone", &both, false, "spec.cache", "both clusterRef and servers");
+    let route = ("spec.gateway", json!({"parentRef": {"name": "public"}, "hostname": "identity.example.net"}));
+    refused("keystone/keystone", &[route], false, "spec.gateway", "speaks plain HTTP");
     let both = [(
         "spec.image",
         json!({"repository": "ghcr.io/c5c3/keystone", "tag": "28.0.0", "digest": format!("sha256:{}", "a".repeat(64))}),
