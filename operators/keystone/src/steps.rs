@@ -114,7 +114,10 @@ impl Parts<'_> {
     pub(crate) fn keys_step(&self, inputs: &Inputs<Keystone>, keys: &Keys) -> Step {
         let scripts = ConfigFiles::new(&self.instance.namespace, self.instance.named("scripts"))
             .file("rotate.py", include_str!("rotate.py").into());
-        let mut step = Step::new("FernetKeysReady").node("keys", []).child(scripts.child());
+        // What asks the store is not taken away before both answers are, which come one after the other.
+        let needs: Vec<_> =
+            Self::restore_step(keys).and_then(|step| step.node).map(|node| node.name).into_iter().collect();
+        let mut step = Step::new("FernetKeysReady").node("keys", needs).child(scripts.child());
         let mut notes = Vec::new();
         for (repository, decision) in [(self.fernet(), &keys.fernet), (self.credential(None), &keys.credential)] {
             match decision {

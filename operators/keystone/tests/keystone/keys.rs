@@ -90,6 +90,12 @@ async fn keys_that_are_gone_come_back_from_the_store_and_only_without_a_backup_t
     let restored: Value = json!({"metadata": {"name": "gate-fernet-keys-restore"}, "data": backup.data()});
     secrets(&stage).create(&PostParams::default(), &serde_json::from_value(restored).unwrap()).await.unwrap();
     answer(&stage, "gate-fernet-keys", "SecretSynced").await;
+    // One answer is there, and the other takes its time.
+    until(&stage, |object: Option<&Keystone>| {
+        let waits = object.and_then(|object| object.status.as_ref()).map(|status| &status.waiting_for);
+        waits.is_some_and(|waits| !waits.iter().any(|wait| wait.object.contains("fernet")))
+    })
+    .await;
     answer(&stage, "gate-credential-keys", "SecretDeleted").await;
     until(&stage, ready_is("True", "Ready")).await;
     assert_eq!(KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap(), backup);
