@@ -6,8 +6,8 @@ use c5c3_api::ext::gateway::{self, Filter, HTTPRoute, HTTPRouteSpec};
 use c5c3_kit::{Child, KindRef};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::autoscaling::v2::{
-    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
-    ResourceMetricSource,
+    ContainerResourceMetricSource, CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
+    MetricSpec, MetricTarget,
 };
 use k8s_openapi::api::core::v1::{PodTemplateSpec, Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::DynamicObject;
 
 use crate::instance::Instance;
-use crate::wsgi::GRACE_SECONDS;
+use crate::wsgi::{CONTAINER, GRACE_SECONDS};
 
 /// The component that serves the API.
 pub const COMPONENT: &str = "api";
@@ -144,13 +144,19 @@ impl Api<'_> {
         })
     }
 
+    /// Goes by the container of the API: there is no share of what a whole pod requests where one container, such as that
+    /// which speaks TLS, requests nothing.
     fn autoscaler(&self, autoscaling: &Autoscaling) -> Child {
         let metric = |name: &str, percent: Option<i32>| {
             let target =
                 MetricTarget { type_: "Utilization".into(), average_utilization: percent, ..MetricTarget::default() };
             percent.map(|_| MetricSpec {
-                type_: "Resource".into(),
-                resource: Some(ResourceMetricSource { name: name.into(), target }),
+                type_: "ContainerResource".into(),
+                container_resource: Some(ContainerResourceMetricSource {
+                    container: CONTAINER.into(),
+                    name: name.into(),
+                    target,
+                }),
                 ..MetricSpec::default()
             })
         };

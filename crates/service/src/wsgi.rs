@@ -21,6 +21,9 @@ const HEALTH: i32 = 20_000;
 /// says for how long at most), then requests that are under way are finished.
 pub const GRACE_SECONDS: i64 = 60;
 
+/// The name of its container.
+pub const CONTAINER: &str = "api";
+
 /// How long those requests may take.
 const MERCY_SECONDS: i64 = 20;
 
@@ -160,7 +163,7 @@ impl Wsgi<'_> {
                 ..Probe::default()
             }),
             lifecycle: Some(self.drain()),
-            ..container("api", image, &[&program, "--ini", &settings], env)
+            ..container(CONTAINER, image, &[&program, "--ini", &settings], env)
         }
     }
 }

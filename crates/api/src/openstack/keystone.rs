@@ -3,7 +3,7 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{keeps_schema, mistakes};
+use super::{keeps_schema, mistakes, unmeasured};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
     Autoscaling, Cache, Condition, CronSchedule, Database, DeletionPolicy, DependencyKind, DependsOn, ExtraConfig,
@@ -255,6 +255,7 @@ impl Rules for Keystone {
     fn problems(&self) -> Vec<Problem> {
         let mut found =
             mistakes(DependencyKind::Keystone, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
+        found.extend(unmeasured(self.spec.autoscaling.as_ref(), self.spec.resources.as_ref()));
         let federation = self.spec.federation.as_ref();
         if federation.is_some_and(|federation| !federation.enabled && !federation.trusted_dashboards.is_empty()) {
             found.push(problem(

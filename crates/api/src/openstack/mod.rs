@@ -20,4 +20,4 @@ pub use nova::*;
 pub use placement::*;
 pub use tempest::*;
 
-pub(crate) use shared::{keeps_schema, keystone_aliases, mistakes};
+pub(crate) use shared::{keeps_schema, keystone_aliases, mistakes, unmeasured};

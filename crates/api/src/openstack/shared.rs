@@ -2,7 +2,7 @@
 
 use kube::core::ObjectMeta;
 
-use crate::blocks::{DependencyKind, DependsOn, ExtraConfig, Replicas, Workload};
+use crate::blocks::{Autoscaling, DependencyKind, DependsOn, ExtraConfig, Replicas, Resources, Workload};
 use crate::{Problem, problem};
 
 /// The second spellings of `keystone` that every service takes, followed by the service's own.
@@ -45,6 +45,31 @@ pub(crate) use keeps_schema;
 /// How many pods a component has.
 pub(super) fn replicas(workload: Option<&Workload>, default: i32) -> i32 {
     workload.and_then(|workload| workload.replicas).map_or(default, Replicas::get)
+}
+
+/// Autoscaling by a share of what nobody requests: an autoscaler would only say that it knows nothing. A limit is a request
+/// where there is none.
+pub(crate) fn unmeasured(autoscaling: Option<&Autoscaling>, resources: Option<&Resources>) -> Vec<Problem> {
+    let Some(autoscaling) = autoscaling else { return Vec::new() };
+    let targets = [
+        ("targetCPUUtilization", autoscaling.target_cpu_utilization, "cpu", "500m"),
+        ("targetMemoryUtilization", autoscaling.target_memory_utilization, "memory", "1Gi"),
+    ];
+    let is_requested = |name: &str| {
+        let is_in =
+            |resources: &Resources| resources.requests.contains_key(name) || resources.limits.contains_key(name);
+        resources.is_some_and(is_in)
+    };
+    let unmeasured = targets.into_iter().filter(|(_, target, name, _)| target.is_some() && !is_requested(name));
+    unmeasured
+        .map(|(field, _, name, such_as)| {
+            problem(
+                format!("spec.autoscaling.{field}"),
+                format!("is a share of the {name} that a pod requests, and it requests none"),
+                format!("set spec.resources.requests.{name}, such as {such_as}, or remove it"),
+            )
+        })
+        .collect()
 }
 
 /// What every service can get wrong in ways that no schema finds.

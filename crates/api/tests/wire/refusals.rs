@@ -40,6 +40,19 @@ fn refused(example: &str, changes: &[(&str, Value)], transition: bool, path: &st
 }
 
 #[test]
+fn autoscaling_by_what_nobody_requests() {
+    let scale = |target: &str| ("spec.autoscaling", json!({"maxReplicas": 5, target: 50}));
+    let requests = |requests: Value| ("spec.resources", requests);
+    for (target, name) in [("targetCPUUtilization", "cpu"), ("targetMemoryUtilization", "memory")] {
+        let field = format!("spec.autoscaling.{target}");
+        let none = requests(json!({"requests": {"ephemeral-storage": "1Gi"}}));
+        refused("keystone/keystone", &[scale(target), none], false, &field, &format!("spec.resources.requests.{name}"));
+        let limit = requests(json!({"limits": {name: "1"}}));
+        assert_eq!(problems("keystone/keystone", &[scale(target), limit], false), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn both_of_two_fields_that_exclude_each_other() {
     let host = ("spec.database.host", json!("db.example.net"));
     let cluster = ("spec.database.clusterRef", json!({"name": "mariadb"}));

@@ -24,7 +24,8 @@ const DB: &str = r#"{"database": {"tls": {"caSecretRef": {"name": "mariadb-ca"},
 const TLS: &str = r#"{"tls": {"enabled": true, "issuerRef": {"name": "ca"}}}"#;
 const OWN_TLS: &str = r#"{"tls": {"enabled": true, "certSecretRef": {"name": "own"}}}"#;
 const GATE: &str = r#"{"gateway": {"parentRef": {"name": "g"}, "hostname": "id.example.net"}}"#;
-const SCALE: &str = r#"{"autoscaling": {"maxReplicas": 5, "targetCPUUtilization": 50, "targetMemoryUtilization": 50}}"#;
+const SCALE: &str = r#"{"resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+    "autoscaling": {"maxReplicas": 5, "targetCPUUtilization": 50, "targetMemoryUtilization": 50}}"#;
 const STORE: &str = r#"{"secretStoreRef": {"name": "vault"}}"#;
 const POLICY: &str = r#"{"policyOverrides": {"rules": {"identity:list_users": "role:admin"}}}"#;
 const IMAGE: &str = r#"{"image": {"repository": "ghcr.io/c5c3/keystone", "tag": "28.0.0"}}"#;
