@@ -50,25 +50,29 @@ pub struct Seen<'a> {
     pub contracted: bool,
 }
 
-/// The course, and the progress to write down. What is not ordered, such as a digest or a branch, is synchronised at once.
+/// The course, and the progress to write down. What is not ordered, such as a digest or a branch, is synchronised at once;
+/// the last version that was known is remembered meanwhile, so that no release is skipped or taken back by way of it.
 pub fn course(before: &Progress, seen: Seen<'_>) -> Result<(Course, Progress), Problem> {
-    let synced = |tag: Option<&str>| {
-        let installed = if seen.rolled { tag.map(ToOwned::to_owned) } else { before.installed.clone() };
+    let is_version = |tag: &str| Version::of(tag).is_some();
+    let synced = || {
+        let runs = seen.wanted.filter(|_| seen.rolled).map(ToOwned::to_owned);
+        let known = before.installed.clone();
+        let installed = runs.filter(|tag| is_version(tag) || !known.as_deref().is_some_and(is_version)).or(known);
         Ok((Course::Sync, Progress { installed, ..Progress::default() }))
     };
-    let (Some(installed), Some(wanted)) = (&before.installed, seen.wanted) else { return synced(seen.wanted) };
     let contracting = before.phase.as_deref() == Some(CONTRACTING);
-    if let Some(target) = before.target.as_deref().filter(|target| contracting && *target != wanted) {
-        let what = format!("cannot go back to {wanted}: the database has lost what {target} does not use");
-        return Err(problem(
-            "spec.image.tag",
-            what,
-            format!("set it to {target}, or restore a backup of the database"),
-        ));
+    if let Some(target) = before.target.as_deref().filter(|target| contracting && seen.wanted != Some(*target)) {
+        let (field, wanted) = seen.wanted.map_or(("spec.image.digest", "another image"), |tag| ("spec.image.tag", tag));
+        let what = format!("cannot go to {wanted}: the database is losing what {target} does not use");
+        let fix = format!(
+            "set spec.image.tag to {target} until status.upgradePhase is gone, or restore a backup of the database"
+        );
+        return Err(problem(field, what, fix));
     }
-    let (Some(from), Some(to)) = (Version::of(installed), Version::of(wanted)) else { return synced(Some(wanted)) };
+    let (Some(installed), Some(wanted)) = (&before.installed, seen.wanted) else { return synced() };
+    let (Some(from), Some(to)) = (Version::of(installed), Version::of(wanted)) else { return synced() };
     match i64::from(to.major) - i64::from(from.major) {
-        0 => synced(Some(wanted)),
+        0 => synced(),
         1 if contracting && seen.contracted => {
             Ok((Course::Sync, Progress { installed: Some(wanted.to_owned()), ..Progress::default() }))
         }
@@ -129,7 +133,10 @@ mod tests {
         let back = course(&at("27.0.0", "28.0.0", "Expanding"), seen("27.0.0", false, false)).unwrap();
         assert_eq!(back, (Course::Sync, at("27.0.0", "", "")));
         let refused = course(&at("27.0.0", "28.0.0", "Contracting"), seen("27.0.0", false, false)).unwrap_err();
-        assert!(refused.what.contains("cannot go back") && refused.fix.contains("28.0.0"));
+        assert!(refused.what.contains("cannot go to 27.0.0") && refused.fix.contains("28.0.0"));
+        let digest = Seen { wanted: None, rolled: false, contracted: false };
+        let refused = course(&at("27.0.0", "28.0.0", "Contracting"), digest).unwrap_err();
+        assert!(refused.path.contains("digest") && refused.fix.contains("28.0.0"), "{refused:?}");
     }
 
     #[test]
@@ -139,12 +146,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ordered_or_no_release_is_synchronised_at_once() {
-        for (installed, wanted) in [("28.0.0", "28.0.1-p2"), ("stable-2025.2", "28.0.0"), ("28.0.0", "a1b2c3d")] {
-            let (way, progress) = course(&at(installed, "", ""), seen(wanted, true, false)).unwrap();
-            assert_eq!((way, progress), (Course::Sync, at(wanted, "", "")));
+    fn what_is_not_ordered_is_synchronised_at_once_and_the_last_version_is_remembered() {
+        for (installed, wanted, after) in [
+            ("28.0.0", Some("28.0.1-p2"), "28.0.1-p2"),
+            ("stable-2025.2", Some("28.0.0"), "28.0.0"),
+            ("stable-2025.2", Some("a1b2c3d"), "a1b2c3d"),
+            ("stable-2025.2", None, "stable-2025.2"),
+            ("", Some("a1b2c3d"), "a1b2c3d"),
+            ("28.0.0", Some("a1b2c3d"), "28.0.0"),
+            ("28.0.0", None, "28.0.0"),
+            ("", None, ""),
+        ] {
+            let seen = Seen { wanted, rolled: true, contracted: false };
+            let found = course(&at(installed, "", ""), seen).unwrap();
+            assert_eq!(found, (Course::Sync, at(after, "", "")), "{installed} {wanted:?}");
         }
-        let by_digest = course(&at("28.0.0", "", ""), Seen { wanted: None, rolled: true, contracted: false }).unwrap();
-        assert_eq!(by_digest, (Course::Sync, at("", "", "")));
+    }
+
+    #[test]
+    fn a_digest_is_no_way_around_a_release() {
+        let digest = Seen { wanted: None, rolled: true, contracted: false };
+        let (_, after) = course(&at("26.0.0", "", ""), digest).unwrap();
+        assert!(course(&after, seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
+        assert!(course(&after, seen("25.0.0", false, false)).unwrap_err().what.contains("older"));
     }
 }

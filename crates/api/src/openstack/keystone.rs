@@ -227,7 +227,8 @@ pub struct KeystoneStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub endpoint: Option<String>,
-    /// The version that runs, and that the database has the schema of.
+    /// The version that runs, and that the database has the schema of; the last that was known while an image by digest,
+    /// branch or commit runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub installed_release: Option<String>,
