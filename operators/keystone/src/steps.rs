@@ -24,6 +24,9 @@ use c5c3_api::openstack::Keystone;
 /// How soon the API is asked again that does not answer.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// How soon one is that answers: no watch tells when it ends, and what is said of it must not be old.
+const STILL_ANSWERS: Duration = Duration::from_mins(1);
+
 /// Everything that the configuration is made from.
 pub(crate) struct Resolved {
     pub(crate) account: Account,
@@ -308,7 +311,7 @@ impl Parts<'_> {
         let wait = Wait::on(&self.deployment()).condition("answers").because("clients ask it for tokens");
         let look = format!("kubectl logs deployment/{} -n {}", self.instance.named(COMPONENT), self.instance.namespace);
         match inputs.answer(&self.probe()) {
-            Some(Ok(())) => (step, None),
+            Some(Ok(())) => (step, Some(STILL_ANSWERS)),
             Some(Err(said)) => {
                 (step.wait(wait.now(said.clone()).look_at(look).called("NotAnswering")), Some(ASK_AGAIN))
             }

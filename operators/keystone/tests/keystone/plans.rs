@@ -91,6 +91,20 @@ fn a_keystone_that_runs_does_not_wait_for_others_to_be_ready() {
 }
 
 #[test]
+fn an_api_is_asked_again_soon_whether_it_answers_or_not() {
+    let serving = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gate-api", "namespace": "cloud"},
+                         "spec": {}, "status": {"availableReplicas": 1}});
+    let world = World::default().with_keys().with(serving);
+    let again = |answer: Option<c5c3_kit::probe::Answer>| {
+        let plan = World { answer, ..world.clone() }.plan(&keystone(&json!({}))).unwrap();
+        plan.again_after.map(|after| after.as_secs())
+    };
+    assert_eq!(again(Some(Ok(()))), Some(60));
+    assert_eq!(again(Some(Err("no answer".into()))), Some(5));
+    assert_eq!(again(None), None);
+}
+
+#[test]
 fn keys_that_cannot_be_read_are_left_for_somebody_to_mend() {
     let world = World::default().with(secret("gate-fernet-keys", &[("0", "torn")]));
     let plan = world.plan(&keystone(&json!({}))).unwrap();
