@@ -1,6 +1,6 @@
 //! Who may reach a service's pods, and what they may reach: derived from what the service stands on.
 
-use c5c3_api::blocks::{NetworkAccess, NetworkPeer, NetworkTarget};
+use c5c3_api::blocks::{Cidr, NetworkAccess, NetworkPeer, NetworkTarget};
 use c5c3_kit::Child;
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
@@ -52,7 +52,15 @@ pub fn policy(
     Some(Child::new(&policy))
 }
 
+/// Whether not everybody may reach the API.
+pub fn is_restricted(access: Option<&NetworkAccess>) -> bool {
+    access.is_some_and(|access| access.enabled && !access.ingress.is_empty())
+}
+
 fn peer(peer: &NetworkPeer) -> NetworkPolicyPeer {
+    if let Some(cidr) = &peer.cidr {
+        return block(cidr);
+    }
     // Neither selector would be no peer at all: all pods of the own namespace are meant.
     let pods = peer.pod_selector.clone().or_else(|| peer.namespace_selector.is_none().then(LabelSelector::default));
     NetworkPolicyPeer { namespace_selector: peer.namespace_selector.clone(), pod_selector: pods, ip_block: None }
@@ -64,11 +72,12 @@ fn in_namespace(namespace: &str) -> NetworkPolicyPeer {
     NetworkPolicyPeer { namespace_selector: Some(selector), ..NetworkPolicyPeer::default() }
 }
 
+fn block(cidr: &Cidr) -> NetworkPolicyPeer {
+    let ip_block = Some(IPBlock { cidr: cidr.to_string(), except: None });
+    NetworkPolicyPeer { ip_block, ..NetworkPolicyPeer::default() }
+}
+
 fn target(target: &NetworkTarget) -> NetworkPolicyEgressRule {
-    let block = |cidr: &String| NetworkPolicyPeer {
-        ip_block: Some(IPBlock { cidr: cidr.clone(), except: None }),
-        ..NetworkPolicyPeer::default()
-    };
     NetworkPolicyEgressRule {
         ports: Some(vec![tcp(target.port.get())]),
         to: target.cidr.as_ref().map(|cidr| vec![block(cidr)]),

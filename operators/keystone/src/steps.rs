@@ -27,6 +27,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How soon one is that answers: no watch tells when it ends, and what is said of it must not be old.
 const STILL_ANSWERS: Duration = Duration::from_mins(1);
 
+/// What may be the reason that an API does not answer which not everybody may reach.
+const UNREACHED: &str = "it is asked through the API server, which may not reach it: spec.networkPolicy.ingress has to name \
+                         the API server's addresses (cidr), as those of all clients";
+
 /// Everything that the configuration is made from.
 pub(crate) struct Resolved {
     pub(crate) account: Account,
@@ -313,6 +317,11 @@ impl Parts<'_> {
         match inputs.answer(&self.probe()) {
             Some(Ok(())) => (step, Some(STILL_ANSWERS)),
             Some(Err(said)) => {
+                let wait = if network::is_restricted(self.spec.network_policy.as_ref()) {
+                    wait.because(UNREACHED)
+                } else {
+                    wait
+                };
                 (step.wait(wait.now(said.clone()).look_at(look).called("NotAnswering")), Some(ASK_AGAIN))
             }
             None => (step.wait(wait.now("not asked yet").called("NotAskedYet")), None),

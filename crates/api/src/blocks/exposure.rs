@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Host, ObjectName, Port, Replicas, yes};
+use super::{Cidr, Host, ObjectName, Port, Replicas, yes};
 
 /// Pods that come and go with the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -71,7 +71,8 @@ pub struct NetworkAccess {
     /// Whether a NetworkPolicy is written at all.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Who may reach the API; everybody when empty.
+    /// Who may reach the API; everybody when empty. The operator asks through the API server whether it answers: name the
+    /// addresses of that, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub ingress: Vec<NetworkPeer>,
@@ -81,10 +82,17 @@ pub struct NetworkAccess {
     pub additional_egress: Vec<NetworkTarget>,
 }
 
-/// Pods that may reach the API.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Pods or addresses that may reach the API.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.cidr) || !(has(self.namespaceSelector) || has(self.podSelector))")
+        .message("has both addresses and labels; write two entries, one with cidr and one with the selectors")
+)]
 pub struct NetworkPeer {
+    /// Addresses outside the cluster's pods, such as those of nodes or clients: `10.0.0.0/8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cidr: Option<Cidr>,
     /// Labels of their namespaces; the service's own namespace when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<LabelSelector>,
@@ -99,8 +107,7 @@ pub struct NetworkPeer {
 pub struct NetworkTarget {
     /// Addresses, such as `10.0.0.0/8`; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64), regex(pattern = r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"))]
-    pub cidr: Option<String>,
+    pub cidr: Option<Cidr>,
     /// The TCP port.
     pub port: Port,
 }

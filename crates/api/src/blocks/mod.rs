@@ -27,7 +27,7 @@ pub use exposure::{
     Autoscaling, GatewayRef, GatewayRoute, NetworkAccess, NetworkPeer, NetworkTarget, SecretStoreKind, SecretStoreRef,
 };
 pub use image::{Digest, Image, Repository, Tag};
-pub use names::{DataKey, DatabaseName, Host, HostPort, HttpUrl, ObjectName, OvsdbConnection, Region};
+pub use names::{Cidr, DataKey, DatabaseName, Host, HostPort, HttpUrl, ObjectName, OvsdbConnection, Region};
 pub use numbers::{FernetKeys, Port, Quorum, Replicas, Size};
 pub use quantity::Quantity;
 pub use reference::{AppCredentialRef, LocalRef, NamespacedRef, SecretKeyRef, SecretRef};

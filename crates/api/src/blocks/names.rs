@@ -47,6 +47,22 @@ text! {
 }
 
 text! {
+    /// Addresses that begin alike, such as `10.0.0.0/8` or `fd00::/64`.
+    Cidr, max 64,
+    ["self.matches('^[0-9a-fA-F.:]+/[0-9]{1,3}$')",
+     "is not a range of addresses; write an address, a slash and how many bits of it count, such as 10.0.0.0/8"],
+    |text| {
+        let parsed = text.split_once('/').and_then(|(address, bits)| {
+            let most = if address.parse::<std::net::IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
+            bits.parse::<u8>().ok().filter(|count| *count <= most && count.to_string() == bits)
+        });
+        if parsed.is_some() { Ok(()) } else {
+            Err(format!("{text:?} is not a range of addresses; write an address, a slash and how many bits of it count, such as 10.0.0.0/8"))
+        }
+    }
+}
+
+text! {
     /// A host name or IP address with a port, such as `memcached-0.memcached:11211`.
     HostPort, max 260,
     ["self.matches('^[^\\\\s,/@]+:[0-9]{1,5}$')", "is not host:port; write a host and a port, such as rabbitmq-0.rabbitmq:5672"],
@@ -135,6 +151,12 @@ mod tests {
         assert!(OvsdbConnection::new("ovn-nb:6641").is_err());
         assert!(Host::new("fe80::1").is_ok());
         assert!(Host::new("db.example.net:3306").is_err());
+        for good in ["10.0.0.0/8", "192.0.2.7/32", "0.0.0.0/0", "fd00::/64", "::/0"] {
+            assert!(Cidr::new(good).is_ok(), "{good}");
+        }
+        for bad in ["10.0.0.0", "10.0.0/8", "10.0.0.0/33", "10.0.0.0/08", "fd00::/129", "nodes/8", "/8"] {
+            assert!(Cidr::new(bad).is_err(), "{bad}");
+        }
         assert!(DatabaseName::new("nova_cell0").is_ok());
         assert!(DatabaseName::new("nova;drop").is_err());
     }

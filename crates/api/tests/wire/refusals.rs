@@ -71,6 +71,10 @@ fn both_of_two_fields_that_exclude_each_other() {
     let both =
         [("spec.cache.servers", json!(["m-0.m:11211"])), ("spec.cache.clusterRef", json!({"name": "memcached"}))];
     refused("keystone/keystone", &both, false, "spec.cache", "both clusterRef and servers");
+    let both = ("spec.networkPolicy", json!({"ingress": [{"cidr": "192.0.2.0/24", "podSelector": {}}]}));
+    refused("keystone/keystone", &[both], false, "spec.networkPolicy.ingress[0]", "both addresses and labels");
+    let range = ("spec.networkPolicy", json!({"ingress": [{"cidr": "192.0.2.0"}]}));
+    refused("keystone/keystone", &[range], false, "spec.networkPolicy.ingress[0].cidr", "not a range of addresses");
     let route = ("spec.gateway", json!({"parentRef": {"name": "public"}, "hostname": "identity.example.net"}));
     refused("keystone/keystone", &[route], false, "spec.gateway", "speaks plain HTTP");
     let both = [(

@@ -105,6 +105,35 @@ fn an_api_is_asked_again_soon_whether_it_answers_or_not() {
 }
 
 #[test]
+fn an_api_that_not_everybody_may_reach_and_that_does_not_answer_may_be_out_of_reach() {
+    let serving = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gate-api", "namespace": "cloud"},
+                         "spec": {}, "status": {"availableReplicas": 1}});
+    let world = World { answer: Some(Err("no answer within 10 s".into())), ..World::default().with(serving) };
+    let said = |policy: Value| {
+        let plan = world.plan(&keystone(&json!({"networkPolicy": policy}))).unwrap();
+        let health = plan.steps.iter().find(|step| step.condition == "KeystoneAPIReady").unwrap();
+        health.waits[0].message(Some("cloud"))
+    };
+    let restricted = said(json!({"ingress": [{"cidr": "192.0.2.0/24"}]}));
+    assert!(
+        restricted.contains("no answer within 10 s") && restricted.contains("spec.networkPolicy.ingress"),
+        "{restricted}"
+    );
+    for open in [json!({}), json!({"enabled": false, "ingress": [{"cidr": "192.0.2.0/24"}]})] {
+        assert!(!said(open).contains("networkPolicy"));
+    }
+}
+
+#[test]
+fn addresses_are_let_in_beside_pods() {
+    let pods = json!({"namespaceSelector": {"matchLabels": {"team": "identity"}}});
+    let spec = json!({"networkPolicy": {"ingress": [pods, {"cidr": "192.0.2.0/24"}]}});
+    let plan = World::default().plan(&keystone(&spec)).unwrap();
+    let policy = plan.children().find(|child| child.resource.kind == "NetworkPolicy").unwrap();
+    assert_eq!(policy.object.data["spec"]["ingress"][0]["from"], json!([pods, {"ipBlock": {"cidr": "192.0.2.0/24"}}]));
+}
+
+#[test]
 fn keys_that_cannot_be_read_are_left_for_somebody_to_mend() {
     let world = World::default().with(secret("gate-fernet-keys", &[("0", "torn")]));
     let plan = world.plan(&keystone(&json!({}))).unwrap();
