@@ -62,8 +62,7 @@ impl Controller for ControlPlanes {
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
         let Ok(cloud) = Cloud::new(&inputs.object) else { return Vec::new() };
         // Of parts that hold data it matters also that they are there when nobody asks for them any more.
-        let nodes =
-            GRAPH.iter().map(|node| node.name).filter(|node| cloud.has(node) || settled::holds_data(node));
+        let nodes = GRAPH.iter().map(|node| node.name).filter(|node| cloud.has(node) || settled::holds_data(node));
         let own = nodes.filter_map(|node| reference(&cloud, node));
         own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).collect()
     }
