@@ -126,6 +126,17 @@ fn a_secret_that_is_not_there() {
 }
 
 #[test]
+fn keys_that_are_no_longer_rotated() {
+    let wait = json!([{"object": "cronjob/keystone-fernet-rotate", "condition": "makes a new key",
+        "because": "its schedule has come twice without a new key (1 is the primary since 2025-12-01T00:00:00Z)",
+        "lookAt": "kubectl describe pods -l app.kubernetes.io/component=rotate -n openstack"}]);
+    let text = why(vec![lab(&waits_for("keystone/keystone")), keystone(&wait)]);
+    for said in ["cronjob/keystone-fernet-rotate", "has come twice", "kubectl describe pods"] {
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
 fn a_database_that_cannot_be_reached() {
     let ended = json!({"status": {"phase": "Failed", "containerStatuses": [{
         "name": "sync", "image": "ghcr.io/c5c3/keystone:28.0.0", "restartCount": 0,
