@@ -4,7 +4,7 @@ use c5c3_auth::rbac;
 use serde_json::{Value, json};
 
 use crate::call::Call;
-use crate::object::{is_going, meta, of_entry};
+use crate::object::{Head, meta};
 use crate::server::{Server, refused};
 use crate::status::ApiError;
 
@@ -20,7 +20,7 @@ impl Server {
             .store()
             .get(&namespaces.key(None, namespace))
             .ok_or_else(|| ApiError::not_found(&namespaces.resource, namespace))?;
-        if is_going(&of_entry(&namespaces.resource, &entry)?) {
+        if Head::read(&entry.value)?.is_going() {
             let name = meta(object, "name");
             let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
             let mut error = ApiError::forbidden_object(&call.served.resource, name, &why);
@@ -37,8 +37,8 @@ impl Server {
             return Ok(());
         };
         let entry = self.store().get(&definitions.key(None, &custom.definition));
-        match entry.map(|entry| of_entry(&definitions.resource, &entry)).transpose()? {
-            Some(definition) if !is_going(&definition) => Ok(()),
+        match entry.map(|entry| Head::read(&entry.value)).transpose()? {
+            Some(definition) if !definition.is_going() => Ok(()),
             _ => Err(ApiError::not_allowed()),
         }
     }

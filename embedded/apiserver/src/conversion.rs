@@ -36,8 +36,11 @@ pub(crate) async fn shown(server: &Server, resource: &Resource, object: Value) -
 }
 
 /// An object that is to be stored, in the version that is stored.
-pub(crate) async fn stored(server: &Server, resource: &Resource, object: Value) -> Result<Value, ApiError> {
-    one(server, resource, &resource.storage_version, object).await
+pub(crate) async fn stored(server: &Server, resource: &Resource, object: &Arc<Value>) -> Result<Arc<Value>, ApiError> {
+    if webhook(resource).is_none() {
+        return Ok(object.clone());
+    }
+    one(server, resource, &resource.storage_version, Value::clone(object)).await.map(Arc::new)
 }
 
 async fn one(server: &Server, resource: &Resource, version: &str, object: Value) -> Result<Value, ApiError> {

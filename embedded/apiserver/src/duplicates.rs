@@ -1,12 +1,17 @@
 //! Keys that a body has twice, of which a parser keeps the last without a word.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Error;
 
 /// What is said of the keys that a JSON text has twice: `duplicate field "spec.replicas"`.
 pub fn in_json(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let looked = Look { path: String::new(), found: &mut found };
+    let looked = Look { place: Place::Top, found: &mut found };
     // What does not parse is refused elsewhere.
     let _ = looked.deserialize(&mut serde_json::Deserializer::from_str(text));
     found.into_iter().map(|path| format!("duplicate field \"{path}\"")).collect()
@@ -24,9 +29,33 @@ pub fn in_yaml(text: &str) -> Option<String> {
     }
 }
 
-/// Looks for duplicates below a path.
+/// Where a value is. Its path is only written out for what is there twice.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Top,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Top => Ok(()),
+            Self::Field(Self::Top, key) => write!(formatter, "{key}"),
+            Self::Field(of, key) => write!(formatter, "{of}.{key}"),
+            Self::Item(of, index) => write!(formatter, "{of}[{index}]"),
+        }
+    }
+}
+
+/// A key, which is only copied if it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Looks for duplicates below a place.
 struct Look<'a> {
-    path: String,
+    place: Place<'a>,
     found: &'a mut Vec<String>,
 }
 
@@ -41,25 +70,26 @@ impl<'de> DeserializeSeed<'de> for Look<'_> {
 impl<'de> Visitor<'de> for Look<'_> {
     type Value = ();
 
-    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("anything")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut seen = std::collections::HashSet::new();
-        while let Some(key) = map.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
-            if !seen.insert(key) && !self.found.contains(&path) {
-                self.found.push(path.clone());
+        let mut seen = BTreeSet::new();
+        while let Some(Key(key)) = map.next_key()? {
+            let place = Place::Field(&self.place, &key);
+            if seen.contains(&key) && !self.found.contains(&place.to_string()) {
+                self.found.push(place.to_string());
             }
-            map.next_value_seed(Look { path, found: self.found })?;
+            map.next_value_seed(Look { place, found: self.found })?;
+            seen.insert(key);
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut index = 0;
-        while items.next_element_seed(Look { path: format!("{}[{index}]", self.path), found: self.found })?.is_some() {
+        while items.next_element_seed(Look { place: Place::Item(&self.place, index), found: self.found })?.is_some() {
             index += 1;
         }
         Ok(())

@@ -25,6 +25,10 @@ impl Served {
         Self { resource, schema: OnceLock::new(), shape: OnceLock::new() }
     }
 
+    fn is_at(&self, group: &str, version: &str) -> bool {
+        self.resource.group == group && self.resource.version == version
+    }
+
     /// Its schema; none for a definition whose schema does not compile, which is refused on the way in.
     pub fn schema(&self) -> Option<&Schema> {
         let compile = || match self.resource.custom() {
@@ -55,6 +59,14 @@ impl Served {
         object
     }
 
+    /// Whether what is stored is what a reader sees: in this version, and without anything that changes with a definition.
+    /// The version comes first in what we write.
+    pub fn is_shown_as_stored(&self, value: &[u8]) -> bool {
+        let version = value.strip_prefix(br#"{"apiVersion":""#);
+        let version = version.and_then(|rest| rest.strip_prefix(self.resource.api_version().as_bytes()));
+        self.resource.custom().is_none() && version.is_some_and(|rest| rest.starts_with(b"\""))
+    }
+
     /// The prefix of its objects' keys; with a namespace, of those in it.
     pub fn prefix(&self, namespace: Option<&str>) -> String {
         match namespace {
@@ -72,7 +84,8 @@ impl Served {
 /// Everything that is served at one moment.
 #[derive(Default)]
 pub struct Registry {
-    served: HashMap<(String, String, String), Arc<Served>>,
+    /// By their plurals, which few have in common.
+    served: HashMap<String, Vec<Arc<Served>>>,
     /// What each definition brought, and the revision at which it was read.
     definitions: HashMap<Arc<str>, (u64, Vec<Arc<Served>>)>,
     documents: Documents,
@@ -96,7 +109,7 @@ impl Registry {
         read: impl Fn(&Entry) -> Vec<Resource>,
     ) -> Self {
         let mut next = Self::default();
-        self.served.values().filter(|served| served.resource.custom().is_none()).for_each(|served| next.add(served));
+        self.each().filter(|served| served.resource.custom().is_none()).for_each(|served| next.add(served));
         for entry in definitions {
             let known = self.definitions.get(&entry.key).filter(|(revision, _)| *revision == entry.revision);
             let brought = match known {
@@ -118,8 +131,13 @@ impl Registry {
 
     fn add(&mut self, served: &Arc<Served>) {
         let resource = &served.resource;
-        let path = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-        self.served.insert(path, served.clone());
+        let namesakes = self.served.entry(resource.plural.clone()).or_default();
+        namesakes.retain(|other| !other.is_at(&resource.group, &resource.version));
+        namesakes.push(served.clone());
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.served.values().flatten()
     }
 
     /// The OpenAPI documents of what is served.
@@ -129,7 +147,7 @@ impl Registry {
 
     /// The resource of that group, version and plural.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Served>> {
-        self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+        self.served.get(plural)?.iter().find(|served| served.is_at(group, version)).cloned()
     }
 
     /// The resource that a request asks for.
@@ -139,12 +157,13 @@ impl Registry {
 
     /// The resource of an object, by its `apiVersion` and `kind`.
     pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Served>> {
-        self.served.values().find(|s| s.resource.kind == kind && s.resource.api_version() == api_version).cloned()
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.each().find(|served| served.resource.kind == kind && served.is_at(group, version)).cloned()
     }
 
     /// Every resource, in a stable order.
     pub fn all(&self) -> Vec<Arc<Served>> {
-        let mut all: Vec<Arc<Served>> = self.served.values().cloned().collect();
+        let mut all: Vec<Arc<Served>> = self.each().cloned().collect();
         all.sort_by(|a, b| {
             let key = |s: &Served| (s.resource.group.clone(), s.resource.version.clone(), s.resource.plural.clone());
             key(a).cmp(&key(b))

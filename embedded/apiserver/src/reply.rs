@@ -1,11 +1,13 @@
 //! Answers: which form the client wants an object in, and the response that carries it.
 
 use axum::body::Body;
+use bytes::Bytes;
 use c5c3_kinds::{IncludeObject, Resource};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::object::bytes;
 use crate::path::Query;
 use crate::status::ApiError;
 
@@ -61,27 +63,71 @@ impl Form {
     }
 
     /// A list in this form.
-    pub fn list(self, resource: &Resource, items: &[Value], metadata: Value) -> Value {
+    pub fn list(self, resource: &Resource, items: Vec<Item>, metadata: Value) -> Bytes {
+        let objects = |items: Vec<Item>| items.into_iter().map(Item::into_object).collect::<Vec<Value>>();
         match self {
-            Self::Object => json!({
-                "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata, "items": items,
-            }),
-            Self::Metadata => json!({
+            Self::Object => {
+                let items: Vec<Bytes> = items.into_iter().map(Item::into_bytes).collect();
+                let list =
+                    json!({"kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": metadata});
+                with_items(&bytes(&list), &items)
+            }
+            Self::Metadata => bytes(&json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                "items": items.iter().map(c5c3_kinds::partial).collect::<Vec<_>>(),
-            }),
+                "items": objects(items).iter().map(c5c3_kinds::partial).collect::<Vec<_>>(),
+            })),
             Self::Table(include) => {
-                let mut table = c5c3_kinds::table(resource, items, include, Timestamp::now());
+                let mut table = c5c3_kinds::table(resource, &objects(items), include, Timestamp::now());
                 table["metadata"] = metadata;
-                table
+                bytes(&table)
             }
         }
     }
 }
 
+/// An item of a list.
+pub enum Item {
+    /// As it is stored, which is how it is shown.
+    Stored(Bytes),
+    /// As it was made of that.
+    Object(Value),
+}
+
+impl Item {
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Stored(stored) => stored,
+            Self::Object(object) => bytes(&object),
+        }
+    }
+
+    fn into_object(self) -> Value {
+        match self {
+            Self::Stored(stored) => serde_json::from_slice(&stored).unwrap_or_default(),
+            Self::Object(object) => object,
+        }
+    }
+}
+
+/// A list that has everything but its items, with them.
+fn with_items(list: &[u8], items: &[Bytes]) -> Bytes {
+    let open = list.strip_suffix(b"}").unwrap_or(list);
+    let mut whole = Vec::with_capacity(open.len() + items.iter().map(|item| item.len() + 1).sum::<usize>() + 16);
+    whole.extend_from_slice(open);
+    whole.extend_from_slice(br#","items":["#);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            whole.push(b',');
+        }
+        whole.extend_from_slice(item);
+    }
+    whole.extend_from_slice(b"]}");
+    whole.into()
+}
+
 /// A JSON response.
 pub fn json_reply(code: StatusCode, body: &Value) -> Response<Body> {
-    bytes_reply(code, "application/json", body.to_string())
+    bytes_reply(code, "application/json", bytes(body))
 }
 
 /// A response of any kind.
@@ -110,6 +156,29 @@ pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
         let text = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
             response.headers_mut().append(header::WARNING, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    #[test]
+    fn a_list_is_the_same_of_stored_items_and_of_objects() {
+        let maps = Registry::builtin().find("", "v1", "configmaps").unwrap();
+        let objects = [json!({"metadata": {"name": "a"}}), json!({"metadata": {"name": "b"}})];
+        for count in 0..=2 {
+            let stored = objects[..count].iter().map(|object| Item::Stored(bytes(object))).collect();
+            let made = objects[..count].iter().cloned().map(Item::Object).collect();
+            let metadata = json!({"resourceVersion": "4"});
+            let list = Form::Object.list(&maps.resource, stored, metadata.clone());
+            assert_eq!(list, Form::Object.list(&maps.resource, made, metadata.clone()));
+            let expected = json!({
+                "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": objects[..count],
+            });
+            assert_eq!(serde_json::from_slice::<Value>(&list).unwrap(), expected);
         }
     }
 }

@@ -44,7 +44,7 @@ fn answer(call: &Call<'_>, object: &Value) -> Result<Option<Done>, ApiError> {
         _ => return Ok(None),
     };
     let object = answered.map_err(|refusal| refused(&refusal))?;
-    Ok(Some(Done { code: StatusCode::CREATED, object, warnings: Vec::new() }))
+    Ok(Some(Done { code: StatusCode::CREATED, ..Done::ok(object) }))
 }
 
 /// A token for a service account.
@@ -56,5 +56,5 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Done, ApiError> {
     let object = tokens
         .token_request(&request, namespace, call.name()?, &StoreLookup(call.server), Timestamp::now())
         .map_err(|refusal| refused(&refusal))?;
-    Ok(Done { code: StatusCode::CREATED, object, warnings: Vec::new() })
+    Ok(Done { code: StatusCode::CREATED, ..Done::ok(object) })
 }

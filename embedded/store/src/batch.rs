@@ -43,6 +43,8 @@ pub struct Written {
     pub revision: u64,
     /// What the key held before.
     pub previous: Option<Entry>,
+    /// What it holds now.
+    pub value: Option<Bytes>,
 }
 
 /// A write that waits for its turn.
@@ -83,15 +85,15 @@ impl Batch {
             return Ok(Err(WriteError::TooLarge { size, limit: LARGEST_RECORD }));
         }
         if value.is_none() && current.is_none() {
-            return Ok(Ok(Written { revision: self.state.revision, previous: None }));
+            return Ok(Ok(Written { revision: self.state.revision, previous: None, value: None }));
         }
         let created = current.as_ref().map_or(revision, |entry| entry.created);
         let key = current.as_ref().map_or(key, |entry| Arc::clone(&entry.key));
-        let after = value.map(|value| Arc::new(Entry { key: Arc::clone(&key), value, revision, created }));
+        let after = value.clone().map(|value| Arc::new(Entry { key: Arc::clone(&key), value, revision, created }));
         self.state.replace(&key, after.clone());
         self.state.revision = revision;
         self.changes.push(Arc::new(Change { revision, before: current, after }));
         self.size += size;
-        Ok(Ok(Written { revision, previous }))
+        Ok(Ok(Written { revision, previous, value }))
     }
 }

@@ -92,9 +92,14 @@ pub(crate) async fn mutate(
     if is_exempt(call) {
         return Ok(object);
     }
+    let request = Request::new(call, operation, &object, old)?;
+    let (policies, hooks) = (policies::mutating(&request), webhooks(call.server, Kind::Mutating));
+    if policies.is_empty() && hooks.is_empty() {
+        return Ok(object);
+    }
     let before = object.clone();
-    let object = policies::change(&Request::new(call, operation, &before, old)?, object)?;
-    let object = ask_all(call, operation, object, old).await?;
+    let object = policies::change(&request, &policies, object)?;
+    let object = ask_all(&request, &hooks, object).await?;
     if object == before {
         return Ok(object);
     }
@@ -105,15 +110,10 @@ pub(crate) async fn mutate(
 }
 
 /// What mutating webhooks make of an object.
-async fn ask_all(call: &Call<'_>, operation: &str, mut object: Value, old: Option<&Value>) -> Result<Value, ApiError> {
-    let hooks = webhooks(call.server, Kind::Mutating);
-    if hooks.is_empty() {
-        return Ok(object);
-    }
-    let request = Request::new(call, operation, &object, old)?;
+async fn ask_all(request: &Request<'_>, hooks: &[Webhook], mut object: Value) -> Result<Value, ApiError> {
     let (mut asked, mut again) = (Vec::new(), BTreeSet::new());
     for (index, hook) in hooks.iter().enumerate() {
-        let Some(new) = change(&request, hook, &object).await? else { continue };
+        let Some(new) = change(request, hook, &object).await? else { continue };
         if new != object {
             again.extend(asked.iter().copied());
             object = new;
@@ -124,7 +124,7 @@ async fn ask_all(call: &Call<'_>, operation: &str, mut object: Value, old: Optio
     }
     // One more round, for those who saw an object that others changed after them.
     for index in again {
-        if let Some(new) = change(&request, &hooks[index], &object).await? {
+        if let Some(new) = change(request, &hooks[index], &object).await? {
             object = new;
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Change, SERVER, drop_finalizer, edit, set_condition};
-use crate::object::{finalizers, is_going, meta, meta_mut, of_entry};
+use crate::object::{Head, finalizers, is_going, meta, meta_mut, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
@@ -164,6 +164,6 @@ pub(super) fn waiting(server: &Server, change: &Change) -> Option<String> {
     let custom = change.served.resource.custom().filter(|_| change.gone)?;
     let served = kind(server)?;
     let key = served.key(None, &custom.definition);
-    let definition = of_entry(&served.resource, &server.store().get(&key)?).ok()?;
-    is_going(&definition).then_some(key)
+    let definition = Head::read(&server.store().get(&key)?.value).ok()?;
+    definition.is_going().then_some(key)
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::Change;
-use crate::object::{is_going, meta};
 use crate::registry::Served;
 
 /// An object that is there.
@@ -62,11 +61,13 @@ impl Graph {
     pub(super) fn learn(&self, change: &Change) -> Option<String> {
         let mut known = self.known();
         known.remove(&change.key);
-        let (uid, owners) = (meta(&change.object, "uid").to_owned(), owners(&change.object));
+        let metadata = &change.head.metadata;
+        let uid = metadata.uid.clone();
+        let owners: Vec<String> = metadata.owner_references.iter().map(|owner| owner.uid.clone()).collect();
         for owner in &owners {
             known.dependents.entry(owner.clone()).or_default().insert(uid.clone());
         }
-        let concerned = !owners.is_empty() || is_going(&change.object);
+        let concerned = !owners.is_empty() || change.head.is_going();
         known.uids.insert(change.key.clone(), uid.clone());
         known.nodes.insert(uid.clone(), Node { served: change.served.clone(), key: change.key.clone(), owners });
         concerned.then_some(uid)

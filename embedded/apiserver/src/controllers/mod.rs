@@ -22,7 +22,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::object::{asks_the_same, finalizers, meta, meta_mut, of_entry, read, timestamp, write};
+use crate::object::{Head, asks_the_same, finalizers, meta, meta_mut, of_entry, put, timestamp};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
@@ -165,13 +165,13 @@ impl Work {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => self.definitions.add(change.key.clone()),
             ("rbac.authorization.k8s.io", "ClusterRole") => self.roles.add(()),
             ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => self.policies.add(change.key.clone()),
-            ("", "Namespace") => self.namespaces.add(meta(&change.object, "name").to_owned()),
+            ("", "Namespace") => self.namespaces.add(change.head.metadata.name.clone()),
             _ => {
                 if namespaces::is_missed(server, change) {
-                    self.namespaces.add(meta(&change.object, "namespace").to_owned());
+                    self.namespaces.add(change.head.metadata.namespace.clone());
                 }
                 if quotas::counts(server, change) {
-                    self.quotas.add(meta(&change.object, "namespace").to_owned());
+                    self.quotas.add(change.head.metadata.namespace.clone());
                 }
                 if let Some(definition) = definitions::waiting(server, change) {
                     self.definitions.add(definition);
@@ -186,7 +186,7 @@ pub(crate) struct Change {
     pub(crate) served: Arc<Served>,
     pub(crate) key: String,
     /// The object as it is, or as it was last.
-    pub(crate) object: Value,
+    pub(crate) head: Head,
     /// Whether it is gone.
     pub(crate) gone: bool,
     /// Whether it asks for what it asked for before.
@@ -196,15 +196,14 @@ pub(crate) struct Change {
 impl Change {
     fn read(server: &Server, key: &str, value: Option<&bytes::Bytes>, previous: Option<&bytes::Bytes>) -> Option<Self> {
         let bytes = value.or(previous)?;
-        let object: Value = serde_json::from_slice(bytes).ok()?;
-        let served = server.registry().of_kind(object["apiVersion"].as_str()?, object["kind"].as_str()?)?;
-        let object = read(&served.resource, bytes).ok()?;
-        let gone = value.is_none();
+        let head = Head::read(bytes).ok()?;
+        let served = server.registry().of_kind(&head.api_version, &head.kind)?;
         // Only who looks at it pays for it.
-        let before = previous.filter(|_| !gone && served.resource.is("", "ResourceQuota"));
-        let before: Option<Value> = before.and_then(|bytes| serde_json::from_slice(bytes).ok());
-        let keeps_spec = before.is_some_and(|before| asks_the_same(&before, &object));
-        Some(Self { served, key: key.to_owned(), object, gone, keeps_spec })
+        let parse = |bytes: &bytes::Bytes| serde_json::from_slice::<Value>(bytes).ok();
+        let both = value.zip(previous).filter(|_| served.resource.is("", "ResourceQuota"));
+        let both = both.and_then(|(value, previous)| parse(value).zip(parse(previous)));
+        let keeps_spec = both.is_some_and(|(object, before)| asks_the_same(&before, &object));
+        Some(Self { served, key: key.to_owned(), head, gone: value.is_none(), keeps_spec })
     }
 }
 
@@ -227,8 +226,8 @@ pub(crate) async fn create(server: &Arc<Server>, manager: &str, mut object: Valu
     c5c3_kinds::default(&served.resource, &mut object);
     object = owned(&served, None, object, manager);
     c5c3_kinds::prepare_create(&served.resource, &mut object);
-    let (to_write, resource) = (object.clone(), served.resource.clone());
-    match server.store().write(&key, Expect::Absent, move |revision| Some(write(&resource, to_write, revision))).await {
+    let object = Arc::new(object);
+    match put(server.store(), &served, &key, Expect::Absent, &object).await {
         Ok(_) => {
             server.written(&served, &object);
             Ok(())
@@ -273,12 +272,8 @@ pub(crate) async fn edit(
             Err(error) if error.reason == "Conflict" => continue,
             Err(error) => return Err(error),
         }
-        let (to_write, resource) = (object.clone(), served.resource.clone());
-        match server
-            .store()
-            .write(key, Expect::Revision(entry.revision), move |revision| Some(write(&resource, to_write, revision)))
-            .await
-        {
+        let object = Arc::new(object);
+        match put(server.store(), served, key, Expect::Revision(entry.revision), &object).await {
             Ok(_) => {
                 server.written(served, &object);
                 return Ok(());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{CONTROLLERS, Change, create, edit, set_condition};
-use crate::object::{finalizers, is_going, meta, of_entry};
+use crate::object::{Head, finalizers, is_going, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
@@ -32,18 +32,18 @@ pub(super) async fn reconcile(server: &Arc<Server>, name: &str) -> Result<(), Ap
 
 /// Whether something went that its namespace must have, or waited to see go.
 pub(super) fn is_missed(server: &Server, change: &Change) -> bool {
-    let namespace = meta(&change.object, "namespace");
+    let (name, namespace) = (&change.head.metadata.name, &change.head.metadata.namespace);
     if namespace.is_empty() || !change.gone {
         return false;
     }
     let must_be_there = matches!(
-        (change.served.resource.kind.as_str(), meta(&change.object, "name")),
+        (change.served.resource.kind.as_str(), name.as_str()),
         ("ServiceAccount", "default") | ("ConfigMap", ROOT_CA)
     );
     let is_going = || {
         let served = server.registry().find("", "v1", "namespaces")?;
         let entry = server.store().get(&served.key(None, namespace))?;
-        of_entry(&served.resource, &entry).ok().map(|namespace| is_going(&namespace))
+        Head::read(&entry.value).ok().map(|namespace| namespace.is_going())
     };
     must_be_there || is_going().unwrap_or(false)
 }

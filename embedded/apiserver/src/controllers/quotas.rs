@@ -12,7 +12,7 @@ use crate::status::ApiError;
 
 /// Whether a change is one that the quotas of its namespace count. What becomes of a quota's own status is not.
 pub(super) fn counts(server: &Server, change: &Change) -> bool {
-    let namespace = meta(&change.object, "namespace");
+    let namespace = &change.head.metadata.namespace;
     if namespace.is_empty() || quotas(server, namespace).is_empty() {
         return false;
     }

@@ -1,5 +1,7 @@
 //! Putting a pod on a node.
 
+use std::sync::Arc;
+
 use c5c3_store::{Expect, WriteError};
 use http::StatusCode;
 use serde_json::Value;
@@ -8,7 +10,7 @@ use super::Done;
 use crate::admission;
 use crate::call::Call;
 use crate::controllers::set_condition;
-use crate::object::{is_going, meta, of_entry, write};
+use crate::object::{is_going, meta, of_entry, put};
 use crate::status::{ApiError, done};
 
 /// Puts a pod on a node, for good. The pod is the one that the path names, or else the binding.
@@ -30,9 +32,7 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Done, ApiError> {
         if call.is_dry_run()? {
             return Ok(answer);
         }
-        let resource = pods.resource.clone();
-        let expect = Expect::Revision(entry.revision);
-        match call.server.store().write(&key, expect, move |revision| Some(write(&resource, pod, revision))).await {
+        match put(call.server.store(), &pods, &key, Expect::Revision(entry.revision), &Arc::new(pod)).await {
             Ok(_) => return Ok(answer),
             Err(WriteError::Conflict { .. }) => {}
             Err(error) => return Err(ApiError::internal(error.to_string())),

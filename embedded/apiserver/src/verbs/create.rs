@@ -1,14 +1,16 @@
 //! Creating an object.
 
+use std::sync::Arc;
+
 use c5c3_store::{Expect, WriteError};
 use http::StatusCode;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Done, prepare};
 use crate::admission;
 use crate::call::Call;
-use crate::object::{generate_name, meta, meta_mut, timestamp, write};
+use crate::object::{generate_name, meta, meta_mut, put, timestamp};
 use crate::status::ApiError;
 use crate::{conversion, quotas, services};
 
@@ -89,29 +91,27 @@ pub(super) async fn store(call: &Call<'_>, mut object: Value) -> Result<Done, Ap
     prepare::validate(call, &object, None)?;
     admission::admit(call, "CREATE", &object, None).await?;
     let _turn = quotas::admit(call, None, &object).await?;
+    let mut object = Arc::new(object);
     for _ in 0..GENERATED_NAME_TRIES {
         let key = call.key(meta(&object, "name"));
         if call.is_dry_run()? {
             return match call.server.store().get(&key) {
                 Some(_) => Err(ApiError::already_exists(resource, meta(&object, "name"))),
-                None => Ok(Done { code: StatusCode::CREATED, object, warnings: Vec::new() }),
+                None => Ok(Done { code: StatusCode::CREATED, ..Done::ok(Arc::unwrap_or_clone(object)) }),
             };
         }
-        let (to_write, stored) = (conversion::stored(call.server, resource, object.clone()).await?, resource.clone());
-        match call
-            .server
-            .store()
-            .write(&key, Expect::Absent, move |revision| Some(write(&stored, to_write, revision)))
-            .await
-        {
+        let to_write = conversion::stored(call.server, resource, &object).await?;
+        let written = put(call.server.store(), &call.served, &key, Expect::Absent, &to_write).await;
+        drop(to_write);
+        match written {
             Ok(written) => {
-                object["metadata"]["resourceVersion"] = json!(written.revision.to_string());
-                call.server.written(&call.served, &object);
-                return Ok(Done { code: StatusCode::CREATED, object, warnings: Vec::new() });
+                let done = Done::written(Arc::unwrap_or_clone(object), written);
+                call.server.written(&call.served, &done.object);
+                return Ok(Done { code: StatusCode::CREATED, ..done });
             }
             Err(WriteError::Conflict { .. }) if generated => {
                 let name = generate_name(meta(&object, "generateName"));
-                meta_mut(&mut object).insert("name".into(), name.into());
+                meta_mut(Arc::make_mut(&mut object)).insert("name".into(), name.into());
             }
             Err(WriteError::Conflict { .. }) => return Err(ApiError::already_exists(resource, meta(&object, "name"))),
             Err(error) => return Err(ApiError::internal(error.to_string())),

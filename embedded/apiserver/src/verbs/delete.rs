@@ -15,7 +15,7 @@ use super::{Done, get};
 use crate::admission;
 use crate::call::{Call, Warnings, decode};
 use crate::conversion;
-use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, timestamp, write};
+use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, put, timestamp};
 use crate::path::{Query, Target};
 use crate::registry::Served;
 use crate::server::Server;
@@ -215,13 +215,10 @@ pub(crate) async fn delete_object(
         if going == object {
             return Ok(Deleted::Going(object));
         }
-        let (to_write, stored) = (going.clone(), resource.clone());
-        match server
-            .store()
-            .write(key, Expect::Revision(entry.revision), move |revision| Some(write(&stored, to_write, revision)))
-            .await
-        {
+        let going = Arc::new(going);
+        match put(server.store(), served, key, Expect::Revision(entry.revision), &going).await {
             Ok(written) => {
+                let mut going = Arc::unwrap_or_clone(going);
                 going["metadata"]["resourceVersion"] = written.revision.to_string().into();
                 server.written(served, &going);
                 return Ok(Deleted::Going(going));

@@ -1,5 +1,7 @@
 //! Asking a pod to leave its node, which disruption budgets may forbid for now.
 
+use std::sync::Arc;
+
 use c5c3_store::{Entry, Expect, WriteError};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -11,7 +13,7 @@ use super::get::live;
 use crate::admission;
 use crate::call::Call;
 use crate::controllers::set_condition;
-use crate::object::{is_going, meta, of_entry, timestamp, write};
+use crate::object::{is_going, meta, of_entry, put, timestamp};
 use crate::registry::Served;
 use crate::selector::Labels;
 use crate::status::{ApiError, done};
@@ -56,10 +58,8 @@ async fn leave(call: &Call<'_>, entry: &Entry, mut pod: Value, options: &Options
     let asked = options.resource_version.as_ref().is_none_or(|version| *version == meta(&pod, "resourceVersion"));
     if asked && !is_going(&pod) {
         set_condition(&mut pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting");
-        let resource = call.served.resource.clone();
         let expect = Expect::Revision(entry.revision);
-        let said = call.server.store().write(&entry.key, expect, move |revision| Some(write(&resource, pod, revision)));
-        match said.await {
+        match put(call.server.store(), &call.served, &entry.key, expect, &Arc::new(pod)).await {
             Ok(written) if options.resource_version.is_some() => {
                 options.resource_version = Some(written.revision.to_string());
             }
@@ -89,11 +89,8 @@ async fn spend_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(),
         if dry_run {
             return Ok(());
         }
-        let resource = served.resource.clone();
         let expect = Expect::Revision(entry.revision);
-        let spent =
-            call.server.store().write(&entry.key, expect, move |revision| Some(write(&resource, budget, revision)));
-        match spent.await {
+        match put(call.server.store(), &served, &entry.key, expect, &Arc::new(budget)).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Conflict { .. }) => {}
             Err(error) => return Err(ApiError::internal(error.to_string())),

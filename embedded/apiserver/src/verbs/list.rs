@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::conversion;
 use crate::object::of_entry;
 use crate::path::Query;
-use crate::reply::{Form, json_reply};
+use crate::reply::{Form, Item, bytes_reply};
 use crate::selector::{Fields, Labels};
 use crate::status::ApiError;
 
@@ -119,27 +119,33 @@ pub(crate) async fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, 
     };
     let after = go_on.as_ref().map_or("", |go_on| go_on.after.as_str());
     let mut converted = conversion::ahead(call.server, resource, snapshot.starting_after(after)).await?;
-    let (mut items, mut last, mut remaining) = (Vec::new(), String::new(), 0u64);
+    let as_stored = form == Form::Object && selection.is_everything();
+    let (mut items, mut last, mut remaining) = (Vec::new(), "", 0u64);
     for entry in snapshot.starting_after(after) {
         if items.len() == limit {
             remaining += 1;
             continue;
         }
+        last = &entry.key;
+        if as_stored && call.served.is_shown_as_stored(&entry.value) {
+            items.push(Item::Stored(entry.value.clone()));
+            continue;
+        }
         let object = converted.remove(&entry.key).map_or_else(|| of_entry(resource, entry), Ok)?;
         let object = call.served.readable(object);
         if selection.takes(resource, &object) {
-            items.push(object);
+            items.push(Item::Object(object));
         }
-        last = entry.key.to_string();
     }
     let mut metadata = json!({"resourceVersion": snapshot.revision.to_string()});
     if remaining > 0 {
-        metadata["continue"] = Continue { revision: Some(snapshot.revision), since: now, after: last }.token().into();
+        let next = Continue { revision: Some(snapshot.revision), since: now, after: last.to_owned() };
+        metadata["continue"] = next.token().into();
         if selection.is_everything() {
             metadata["remainingItemCount"] = remaining.into();
         }
     }
-    Ok(json_reply(StatusCode::OK, &form.list(resource, &items, metadata)))
+    Ok(bytes_reply(StatusCode::OK, "application/json", form.list(resource, items, metadata)))
 }
 
 /// The revision that the list must be of, if it must be of one.

@@ -13,13 +13,15 @@ mod update;
 mod watch;
 
 use axum::body::Body;
+use bytes::Bytes;
+use c5c3_store::Written;
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
 
 use crate::call::Call;
 use crate::nodes::{self, Way};
 use crate::path::verb;
-use crate::reply::{Form, json_reply, warn};
+use crate::reply::{Form, bytes_reply, json_reply, warn};
 use crate::status::ApiError;
 
 pub(crate) use delete::{
@@ -32,12 +34,20 @@ pub(crate) use scale::scale_of;
 pub(crate) struct Done {
     pub(crate) code: StatusCode,
     pub(crate) object: Value,
+    /// The object as it is stored, if it is.
+    pub(crate) stored: Option<Bytes>,
     pub(crate) warnings: Vec<String>,
 }
 
 impl Done {
     pub(crate) fn ok(object: Value) -> Self {
-        Self { code: StatusCode::OK, object, warnings: Vec::new() }
+        Self { code: StatusCode::OK, object, stored: None, warnings: Vec::new() }
+    }
+
+    /// What was written, at its revision.
+    fn written(mut object: Value, written: Written) -> Self {
+        object["metadata"]["resourceVersion"] = written.revision.to_string().into();
+        Self { stored: written.value, ..Self::ok(object) }
     }
 }
 
@@ -58,7 +68,11 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
         "watch" => watch::watch(&call, form).await,
         "list" => list::list(&call, form).await,
         "get" => {
-            let object = get::get(&call).await?;
+            let entry = get::entry(&call)?;
+            if form == Form::Object && call.served.is_shown_as_stored(&entry.value) {
+                return Ok(bytes_reply(StatusCode::OK, "application/json", entry.value));
+            }
+            let object = get::shown(&call, &entry).await?;
             Ok(reply(&call, &Done::ok(form.object(&call.served.resource, object))))
         }
         "create" if call.served.resource.is("", "Binding") => bind::bind(&call).await.map(|done| reply(&call, &done)),
@@ -79,7 +93,7 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
     }
     match (subresource, verb) {
         ("status" | "finalize" | "approval", "get") => {
-            let object = get::get(&call).await?;
+            let object = get::shown(&call, &get::entry(&call)?).await?;
             Ok(reply(&call, &Done::ok(form.object(resource, object))))
         }
         ("status" | "finalize" | "approval", "update") => {
@@ -97,13 +111,21 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
 }
 
 fn formed(call: &Call<'_>, form: Form, done: Done) -> Response<Body> {
-    let object = form.object(&call.served.resource, done.object);
-    reply(call, &Done { object, ..done })
+    match done.stored.filter(|stored| form == Form::Object && call.served.is_shown_as_stored(stored)) {
+        Some(stored) => warned(call, bytes_reply(done.code, "application/json", stored), &done.warnings),
+        None => {
+            let object = form.object(&call.served.resource, done.object);
+            warned(call, json_reply(done.code, &object), &done.warnings)
+        }
+    }
 }
 
 fn reply(call: &Call<'_>, done: &Done) -> Response<Body> {
-    let mut response = json_reply(done.code, &done.object);
-    warn(&mut response, &done.warnings);
+    warned(call, json_reply(done.code, &done.object), &done.warnings)
+}
+
+fn warned(call: &Call<'_>, mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    warn(&mut response, warnings);
     if let Some(deprecation) = call.served.resource.custom().and_then(|custom| custom.deprecation.clone()) {
         warn(&mut response, &[deprecation]);
     }

@@ -1,15 +1,16 @@
 //! Replacing an object, or its status.
 
+use std::sync::Arc;
+
 use c5c3_kinds::Resource;
 use c5c3_store::{Entry, Expect, WriteError};
-use http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::get::live;
 use super::{Done, create, finish_deletion, prepare};
 use crate::admission;
 use crate::call::Call;
-use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, write};
+use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, put};
 use crate::status::ApiError;
 use crate::{conversion, quotas, services};
 
@@ -185,15 +186,16 @@ pub(super) async fn store(call: &Call<'_>, entry: &Entry, old: &Value, mut new: 
     if finish_deletion(call.server, &call.served, entry, &new).await? {
         return Ok(Done::ok(new));
     }
-    let (to_write, stored) = (conversion::stored(call.server, resource, new.clone()).await?, resource.clone());
+    let new = Arc::new(new);
+    let to_write = conversion::stored(call.server, resource, &new).await?;
     let expect = Expect::Revision(entry.revision);
-    match call.server.store().write(&entry.key, expect, move |revision| Some(write(&stored, to_write, revision))).await
-    {
+    let written = put(call.server.store(), &call.served, &entry.key, expect, &to_write).await;
+    drop(to_write);
+    match written {
         Ok(written) => {
-            let mut new = new;
-            new["metadata"]["resourceVersion"] = json!(written.revision.to_string());
-            call.server.written(&call.served, &new);
-            Ok(Done { code: StatusCode::OK, object: new, warnings: Vec::new() })
+            let done = Done::written(Arc::unwrap_or_clone(new), written);
+            call.server.written(&call.served, &done.object);
+            Ok(done)
         }
         Err(WriteError::Conflict { .. }) => Err(ApiError::modified(resource, &name)),
         Err(error) => Err(ApiError::internal(error.to_string())),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::list::Selection;
 use crate::call::Call;
 use crate::conversion;
-use crate::object::of_entry;
+use crate::object::{bytes, of_entry};
 use crate::registry::Served;
 use crate::reply::{Form, bytes_reply};
 use crate::server::Server;
@@ -34,8 +34,10 @@ struct Watching {
     selection: Selection,
     form: Form,
     bookmarks: bool,
+    /// Whether all is told that happens, and as it is stored where that is how it is shown.
+    as_stored: bool,
     /// What is told before the first change.
-    first: std::vec::IntoIter<Value>,
+    first: std::vec::IntoIter<Bytes>,
     changes: Watch,
     ends: Instant,
     next_bookmark: Instant,
@@ -61,21 +63,26 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
     call.server.not_in_the_future(revision)?;
     // Without a revision, or with 0, a watch begins with what is there.
     let from_start = initial.unwrap_or(revision == 0) && (initial == Some(true) || revision == 0);
+    let as_stored = form == Form::Object && selection.is_everything();
     let mut first = Vec::new();
     let after = if from_start {
         let snapshot = call.server.store().list(&prefix);
         let mut converted = conversion::ahead(call.server, resource, snapshot.iter()).await?;
         for entry in snapshot.iter() {
+            if as_stored && call.served.is_shown_as_stored(&entry.value) {
+                first.push(line("ADDED", &entry.value));
+                continue;
+            }
             let object = converted.remove(&entry.key).map_or_else(|| of_entry(resource, entry), Ok)?;
             let object = call.served.readable(object);
             if selection.takes(resource, &object) {
-                first.push(json!({"type": "ADDED", "object": form.object(resource, object)}));
+                first.push(line("ADDED", &bytes(&form.object(resource, object))));
             }
         }
         if initial == Some(true) && bookmarks {
             let mut bookmark = bookmark(&call.served, form, snapshot.revision);
-            bookmark["object"]["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-            first.push(bookmark);
+            bookmark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            first.push(line("BOOKMARK", &bytes(&bookmark)));
         }
         snapshot.revision
     } else if revision == 0 {
@@ -89,8 +96,7 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
         Ok(changes) => changes,
         Err(compacted) => {
             let message = format!("too old resource version: {after} ({})", compacted.oldest);
-            let gone = json!({"type": "ERROR", "object": ApiError::expired(message).to_value()});
-            return Ok(bytes_reply(StatusCode::OK, "application/json", format!("{gone}\n")));
+            return Ok(bytes_reply(StatusCode::OK, "application/json", failed(message)));
         }
     };
     let now = Instant::now();
@@ -100,6 +106,7 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
         selection,
         form,
         bookmarks,
+        as_stored,
         first: first.into_iter(),
         changes,
         ends: now + timeout,
@@ -108,15 +115,15 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
         stopped: call.server.watch_breaker(),
     };
     let lines = stream::unfold(watching, |mut watching| async move {
-        let event = watching.next().await?;
-        let line = Ok::<_, Infallible>(Bytes::from(format!("{event}\n")));
-        Some((line, watching))
+        let line = watching.next().await?;
+        Some((Ok::<_, Infallible>(line), watching))
     });
     Ok(bytes_reply(StatusCode::OK, "application/json", Body::from_stream(lines)))
 }
 
 impl Watching {
-    async fn next(&mut self) -> Option<Value> {
+    /// The next line that the client is told.
+    async fn next(&mut self) -> Option<Bytes> {
         if let Some(event) = self.first.next() {
             return Some(event);
         }
@@ -134,7 +141,7 @@ impl Watching {
                     Some(Err(lagged)) => {
                         self.over = true;
                         let message = format!("too old resource version: the watch fell behind after {}", lagged.seen);
-                        return Some(json!({"type": "ERROR", "object": ApiError::expired(message).to_value()}));
+                        return Some(failed(message));
                     }
                     None => return None,
                 },
@@ -147,7 +154,8 @@ impl Watching {
                         }
                     }
                     self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
-                    return Some(bookmark(&self.served, self.form, self.changes.progress()));
+                    let bookmark = bookmark(&self.served, self.form, self.changes.progress());
+                    return Some(line("BOOKMARK", &bytes(&bookmark)));
                 }
             }
         }
@@ -155,8 +163,13 @@ impl Watching {
     }
 
     /// What a change is to this watch: an object that comes to match is added, one that ceases to is deleted.
-    async fn told(&self, event: &Event) -> Option<Value> {
+    async fn told(&self, event: &Event) -> Option<Bytes> {
         let resource = &self.served.resource;
+        if let Some(value) =
+            event.value.as_ref().filter(|value| self.as_stored && self.served.is_shown_as_stored(value))
+        {
+            return Some(line(if event.previous.is_none() { "ADDED" } else { "MODIFIED" }, value));
+        }
         let takes =
             |object: &Option<Value>| object.as_ref().is_some_and(|object| self.selection.takes(resource, object));
         let (before, after) = (self.object(event.previous.as_ref()).await, self.object(event.value.as_ref()).await);
@@ -168,7 +181,7 @@ impl Watching {
             (false, false) => return None,
         };
         told["metadata"]["resourceVersion"] = event.revision.to_string().into();
-        Some(json!({"type": what, "object": self.form.object(resource, told)}))
+        Some(line(what, &bytes(&self.form.object(resource, told))))
     }
 
     /// An object as this watch shows it; nothing for one that cannot be read, or converted.
@@ -186,5 +199,15 @@ fn bookmark(served: &Served, form: Form, revision: u64) -> Value {
         Form::Table(_) => ("Table".into(), "meta.k8s.io/v1".into()),
     };
     let metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
-    json!({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": version, "metadata": metadata}})
+    json!({"kind": kind, "apiVersion": version, "metadata": metadata})
+}
+
+/// A line that tells that the watch cannot go on.
+fn failed(why: String) -> Bytes {
+    line("ERROR", &bytes(&ApiError::expired(why).to_value()))
+}
+
+/// A line that tells what happened to an object.
+fn line(what: &str, object: &[u8]) -> Bytes {
+    [br#"{"type":""#, what.as_bytes(), br#"","object":"#, object, b"}\n"].concat().into()
 }

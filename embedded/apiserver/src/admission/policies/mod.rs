@@ -15,14 +15,14 @@ use crate::object::{meta, of_entry};
 use crate::selector::Labels;
 use crate::status::ApiError;
 
-pub(super) use mutating::change;
+pub(super) use mutating::{change, mutating};
 pub(super) use validating::admit;
 
 /// What the expressions of one policy may cost for one request.
 const BUDGET: u64 = 10_000_000;
 
 /// A policy that is in force, as one of its bindings has it.
-struct InForce {
+pub(super) struct InForce {
     policy: Value,
     binding: Value,
 }

@@ -13,12 +13,20 @@ use crate::object::meta;
 use crate::status::ApiError;
 use crate::verbs;
 
+/// The policies that are in force.
+pub(in crate::admission) fn mutating(request: &Request<'_>) -> Vec<InForce> {
+    in_force(request, "mutating")
+}
+
 /// What the policies make of an object, one after the other.
-pub(in crate::admission) fn change(request: &Request<'_>, mut object: Value) -> Result<Value, ApiError> {
+pub(in crate::admission) fn change(
+    request: &Request<'_>,
+    policies: &[InForce],
+    mut object: Value,
+) -> Result<Value, ApiError> {
     if !object.is_object() {
         return Ok(object);
     }
-    let policies = in_force(request, "mutating");
     let (mut asked, mut again) = (Vec::new(), BTreeSet::new());
     for (index, policy) in policies.iter().enumerate() {
         let new = policy.changed(request, &object)?;
