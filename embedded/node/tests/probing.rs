@@ -68,6 +68,20 @@ async fn a_server_is_probed_over_http_by_the_name_of_its_port() {
 }
 
 #[tokio::test]
+async fn who_begins_to_listen_is_ready_before_the_next_turn_of_its_probe() {
+    let node = TestNode::start().await;
+    let script = "trap 'exit 0' TERM; until [ -e /tmp/open ]; do sleep 0.1; done; httpd -p 8080 -h /tmp; \
+                  while :; do sleep 0.1; done";
+    let mut server =
+        with(sh("app", script), "readinessProbe", json!({"tcpSocket": {"port": 8080}, "timeoutSeconds": 10}));
+    server["readinessProbe"]["periodSeconds"] = 3600.into();
+    node.create("slow", json!({"containers": [server]})).await;
+    node.event("slow", "Unhealthy: Readiness probe failed: dial tcp ").await;
+    node.exec("slow", "app", "touch /tmp/open").await;
+    node.ready("slow").await;
+}
+
+#[tokio::test]
 async fn a_pod_waits_for_its_readiness_gates() {
     let node = TestNode::start().await;
     let gates = json!([{"conditionType": "shop.test/open"}]);

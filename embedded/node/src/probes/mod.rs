@@ -12,7 +12,7 @@ use std::time::Duration;
 use c5c3_cri::Runtime;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container as Spec, Probe};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use attempt::{Failure, Target, http_get};
@@ -31,6 +31,9 @@ enum Purpose {
     Liveness,
     Readiness,
 }
+
+/// Who has just started is looked at again so soon at the least.
+const SOONEST: Duration = Duration::from_millis(50);
 
 /// The probes of a pod's running containers, by the containers' identifiers.
 #[derive(Default)]
@@ -144,17 +147,42 @@ impl One {
         let mut ticks = interval_at(first, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut tally = Tally::new(self.probe.success_threshold, self.probe.failure_threshold);
+        let mut is_awaited = false;
         loop {
-            ticks.tick().await;
-            let outcome = self.target.try_once(&self.probe).await;
-            if let Err(failure) = &outcome {
-                self.tell(failure);
-            }
-            let Some(verdict) = tally.count(outcome.is_ok()) else { continue };
-            if self.conclude(verdict) {
-                return;
+            // Between its turns a probe can bring nothing but the news that is waited for.
+            let is_its_turn = tokio::select! {
+                biased;
+                _ = ticks.tick() => true,
+                () = sleep(self.pause()), if is_awaited => false,
+            };
+            match self.target.try_once(&self.probe).await {
+                Err(_) if !is_its_turn => continue,
+                Err(failure) => {
+                    self.tell(&failure);
+                    is_awaited |= tally.is_empty() && self.may_be_tried_between();
+                    if tally.count(false).is_some_and(|verdict| self.conclude(verdict)) {
+                        return;
+                    }
+                }
+                Ok(()) => {
+                    is_awaited = false;
+                    if tally.count(true).is_some_and(|verdict| self.conclude(verdict)) {
+                        return;
+                    }
+                }
             }
         }
+    }
+
+    /// Whether it is worth and cheap enough to look between the turns: one answer is enough, and a connection is all it takes.
+    fn may_be_tried_between(&self) -> bool {
+        self.purpose != Purpose::Liveness && self.probe.exec.is_none() && self.probe.success_threshold.unwrap_or(1) <= 1
+    }
+
+    /// How long to wait before looking again: in proportion to how long it has taken already.
+    fn pause(&self) -> Duration {
+        let age = Duration::try_from(Timestamp::now().duration_since(self.started)).unwrap_or_default();
+        (age / 8).max(SOONEST)
     }
 
     fn tell(&self, failure: &Failure) {

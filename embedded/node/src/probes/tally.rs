@@ -19,6 +19,11 @@ impl Tally {
         }
     }
 
+    /// Whether there was no result yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last.is_none()
+    }
+
     /// Counts a result; what can be said now, if anything.
     pub(super) fn count(&mut self, is_good: bool) -> Option<bool> {
         self.in_a_row = if self.last == Some(is_good) { self.in_a_row.saturating_add(1) } else { 1 };

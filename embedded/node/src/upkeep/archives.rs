@@ -36,6 +36,15 @@ struct State {
     wanted: HashSet<String>,
 }
 
+/// Those who import, each one archive at a time.
+#[derive(Debug, Clone, Copy)]
+enum Hand {
+    /// Takes what pods wait for, of that the largest. Without any, the smallest: it soon leaves less to do for the other.
+    Waited,
+    /// Takes the largest of all, which takes longest and so must not be begun last.
+    Largest,
+}
+
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
@@ -50,15 +59,17 @@ impl State {
         self.done.get(path) == Some(&look)
     }
 
-    /// Chooses what to import: of what is wanted the largest, because the rest fits in around it, and otherwise the smallest,
-    /// which soon leaves less to do for the others.
-    fn choose(&mut self, now: HashMap<PathBuf, Look>, read: impl Fn(&Path) -> Content) -> Next {
+    /// Chooses what to import.
+    fn choose(&mut self, hand: Hand, now: HashMap<PathBuf, Look>, read: impl Fn(&Path) -> Content) -> Next {
         let waiting =
             now.into_iter().filter(|(path, look)| !self.is_done(path, *look) && !self.busy.contains_key(path));
         let waiting = waiting.map(|(path, look)| {
             let content = read(&path);
             let is_wanted = content.names.iter().any(|name| self.wanted.contains(name));
-            let rank = if is_wanted { (0, u64::MAX - look.0) } else { (1, look.0) };
+            let rank = match hand {
+                Hand::Waited if !is_wanted => (1, look.0),
+                Hand::Waited | Hand::Largest => (0, u64::MAX - look.0),
+            };
             ((rank, path), look, content.layers)
         });
         let Some(((_, path), look, mut layers)) = waiting.min_by(|(one, ..), (other, ..)| one.cmp(other)) else {
@@ -109,17 +120,17 @@ pub(crate) async fn next(node: &Node, image: &str) -> bool {
 /// Imports what is there and whole. One that cannot be is not tried again until it changes.
 pub(super) async fn import(node: &Node) {
     // One reads while the other unpacks.
-    tokio::join!(import_all(node), import_all(node));
+    tokio::join!(import_all(node, Hand::Waited), import_all(node, Hand::Largest));
 }
 
-async fn import_all(node: &Node) {
+async fn import_all(node: &Node, hand: Hand) {
     let Some((folder, programs)) = &node.config.archives else { return };
     loop {
         let imported = node.archives.imported.notified();
         let mut now = archives(folder);
         now.retain(|_, (_, modified)| is_settled(*modified, SystemTime::now()));
         let read = |path: &Path| c5c3_cri::images::content(path).unwrap_or_default();
-        let next = node.archives.state().choose(now, read);
+        let next = node.archives.state().choose(hand, now, read);
         match next {
             Next::Import(path, look) => import_one(node, programs, path, look).await,
             Next::Later => imported.await,
@@ -165,12 +176,16 @@ mod tests {
     }
 
     /// Chooses among archives that are named like their images, and share a layer if they share their first letter.
-    fn choose(archives: &Archives, sizes: &[(&str, u64)]) -> Next {
+    fn choose_as(hand: Hand, archives: &Archives, sizes: &[(&str, u64)]) -> Next {
         let read = |path: &Path| {
             let name = path.with_extension("").display().to_string();
             Content { layers: vec![name[..1].to_owned(), name.clone()], names: vec![name] }
         };
-        archives.state().choose(there(sizes), read)
+        archives.state().choose(hand, there(sizes), read)
+    }
+
+    fn choose(archives: &Archives, sizes: &[(&str, u64)]) -> Next {
+        choose_as(Hand::Waited, archives, sizes)
     }
 
     fn chosen(archives: &Archives, sizes: &[(&str, u64)]) -> Option<String> {
@@ -197,6 +212,17 @@ mod tests {
         archives.state().wanted.extend(["c".into(), "a".into()]);
         let order: Vec<_> = std::iter::from_fn(|| chosen(&archives, &sizes)).collect();
         assert_eq!(order, ["a.tar", "c.tar", "b.tar", "d.tar"]);
+    }
+
+    #[test]
+    fn the_largest_is_not_begun_last() {
+        let archives = Archives::default();
+        let sizes = [("a.tar", 9), ("b.tar", 1), ("c.tar", 5), ("d.tar", 2)];
+        archives.state().wanted.extend(["c".into(), "d".into()]);
+        let first = choose_as(Hand::Largest, &archives, &sizes);
+        assert_eq!(first, Next::Import("a.tar".into(), (9, at(0))));
+        let order: Vec<_> = std::iter::from_fn(|| chosen(&archives, &sizes)).collect();
+        assert_eq!(order, ["c.tar", "d.tar", "b.tar"]);
     }
 
     #[test]
