@@ -129,6 +129,9 @@ pub(crate) struct UpArgs {
     /// Start no operators, and bring up no ControlPlane
     #[arg(long)]
     pub(crate) no_operators: bool,
+    /// How many seconds a ControlPlane may take before it is called late. It goes on coming up
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    pub(crate) timeout: u64,
     /// What is logged, such as info or info,c5c3_node=debug; warn in the foreground, info when detached
     #[arg(long, env = "C5C3_LOG")]
     pub(crate) log: Option<String>,

@@ -8,6 +8,7 @@ mod operators;
 
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use c5c3_cluster::{Cluster, Folder, Options};
 use c5c3_kit::logging::{self, Format};
@@ -97,7 +98,7 @@ async fn live(
             }
         };
         match wanted {
-            Some(wanted) => wanted.bring_up(&client, folder, tell).await?,
+            Some(wanted) => wanted.bring_up(&client, folder, Duration::from_secs(args.timeout), tell).await?,
             None => tell(true),
         }
         std::future::pending::<Result<(), String>>().await

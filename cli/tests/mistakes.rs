@@ -167,7 +167,7 @@ fn astray_and_back(machine: &Machine, object: &str, field: &str, change: &str, t
 
 #[test]
 fn a_mistake_is_told_with_object_field_and_remedy_and_what_ran_goes_on() {
-    let Cloud { machine, .. } = Cloud::up(CLOUD);
+    let Cloud { machine, .. } = Cloud::on(Machine::up_late_to_ready(CLOUD));
     is_well(&machine);
     let before = running(&machine);
     for Mistake { namespace, objects, .. } in MISTAKES {

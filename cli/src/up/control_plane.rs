@@ -79,7 +79,13 @@ impl Wanted {
     }
 
     /// Makes it, and stays until it is ready and can be signed in to. Tells so in the end, and before that if it is late.
-    pub(super) async fn bring_up(&self, client: &Client, folder: &Folder, tell: impl Fn(bool)) -> Result<(), String> {
+    pub(super) async fn bring_up(
+        &self,
+        client: &Client,
+        folder: &Folder,
+        patience: Duration,
+        tell: impl Fn(bool),
+    ) -> Result<(), String> {
         self.apply(client).await?;
         let (namespace, name) = (self.namespace(), self.plane.name_any());
         let has_keystone = c5c3_operator_controlplane::parts(&self.plane).contains(&"keystone");
@@ -90,7 +96,7 @@ impl Wanted {
         };
         let serves = async || !has_keystone || answers(client, &namespace).await;
         let come_up = async {
-            live::until_ready(client, &namespace, &name, serves, || tell(false)).await;
+            live::until_ready(client, (&namespace, &name), serves, patience, || tell(false)).await;
             if has_keystone {
                 let keystone = keystone(client, &namespace).await?;
                 clouds::write(client, folder, &keystone).await?;

@@ -13,16 +13,13 @@ use crate::status::{self, State, Tree};
 /// How often the cluster is looked at.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a ControlPlane may take before somebody should look.
-const PATIENCE: Duration = Duration::from_mins(15);
-
 /// Stays until the ControlPlane of a namespace is ready and serves, and shows how it gets there. Says so once when it is
 /// late. One that was deleted may come back, and an API that does not answer may answer again.
 pub(super) async fn until_ready(
     client: &Client,
-    namespace: &str,
-    name: &str,
+    (namespace, name): (&str, &str),
     serves: impl AsyncFn() -> bool,
+    patience: Duration,
     late: impl Fn(),
 ) {
     let begun = Instant::now();
@@ -39,7 +36,7 @@ pub(super) async fn until_ready(
             }
             Err(error) => tracing::warn!(error, "the cluster cannot be looked at"),
         }
-        if begun.elapsed() > PATIENCE && !is_late {
+        if begun.elapsed() > patience && !is_late {
             is_late = true;
             view.end();
             late();

@@ -78,6 +78,17 @@ impl Machine {
         it
     }
 
+    /// The same for one that is called late before it is ready, and comes up nevertheless.
+    pub fn up_late_to_ready(control_plane: &str) -> Self {
+        let it = Self { folder: tempfile::tempdir().unwrap(), nodes: 1, content: "-f $PWD/plane.yaml" };
+        it.write("plane.yaml", control_plane);
+        let said = it.ok("$C5C3 up -f $PWD/plane.yaml --timeout 0 --detach --data $PWD/data && echo not late || true");
+        assert!(said.contains("is late") && said.contains("c5c3 why") && !said.contains("not late"), "{said}");
+        it.ok("! test -e data/clouds.yaml");
+        it.eventually("test -s data/clouds.yaml && echo written", "written");
+        it
+    }
+
     /// Starts the cluster once more.
     pub fn again(&self) {
         self.start("");
