@@ -73,12 +73,11 @@ impl Serialize for AtRevision<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in self.object.as_object().into_iter().flatten() {
-            match value.as_object().filter(|_| name == "metadata") {
-                Some(metadata) => {
-                    map.serialize_entry(name, &MetadataAtRevision { metadata, revision: self.revision })?
-                }
-                None => map.serialize_entry(name, value)?,
-            }
+            let written = match value.as_object().filter(|_| name == "metadata") {
+                Some(metadata) => map.serialize_entry(name, &MetadataAtRevision { metadata, revision: self.revision }),
+                None => map.serialize_entry(name, value),
+            };
+            written?;
         }
         map.end()
     }

@@ -111,13 +111,12 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
 }
 
 fn formed(call: &Call<'_>, form: Form, done: Done) -> Response<Body> {
-    match done.stored.filter(|stored| form == Form::Object && call.served.is_shown_as_stored(stored)) {
-        Some(stored) => warned(call, bytes_reply(done.code, "application/json", stored), &done.warnings),
-        None => {
-            let object = form.object(&call.served.resource, done.object);
-            warned(call, json_reply(done.code, &object), &done.warnings)
-        }
-    }
+    let stored = done.stored.filter(|stored| form == Form::Object && call.served.is_shown_as_stored(stored));
+    let response = match stored {
+        Some(stored) => bytes_reply(done.code, "application/json", stored),
+        None => json_reply(done.code, &form.object(&call.served.resource, done.object)),
+    };
+    warned(call, response, &done.warnings)
 }
 
 fn reply(call: &Call<'_>, done: &Done) -> Response<Body> {

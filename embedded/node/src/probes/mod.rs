@@ -155,21 +155,17 @@ impl One {
                 _ = ticks.tick() => true,
                 () = sleep(self.pause()), if is_awaited => false,
             };
-            match self.target.try_once(&self.probe).await {
-                Err(_) if !is_its_turn => continue,
-                Err(failure) => {
-                    self.tell(&failure);
-                    is_awaited |= tally.is_empty() && self.may_be_tried_between();
-                    if tally.count(false).is_some_and(|verdict| self.conclude(verdict)) {
-                        return;
-                    }
+            let outcome = self.target.try_once(&self.probe).await;
+            if let Err(failure) = &outcome {
+                if !is_its_turn {
+                    continue;
                 }
-                Ok(()) => {
-                    is_awaited = false;
-                    if tally.count(true).is_some_and(|verdict| self.conclude(verdict)) {
-                        return;
-                    }
-                }
+                self.tell(failure);
+            }
+            is_awaited = outcome.is_err() && (is_awaited || tally.is_empty() && self.may_be_tried_between());
+            let Some(verdict) = tally.count(outcome.is_ok()) else { continue };
+            if self.conclude(verdict) {
+                return;
             }
         }
     }
