@@ -40,8 +40,9 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// The conditions that the controller writes, in the order of its steps. `Ready` is added to them.
     const CONDITIONS: &'static [&'static str];
 
-    /// Held on each object while it has children that garbage collection does not reach, or that go in an order:
-    /// those in other namespaces, and those that [`Controller::teardown`] names.
+    /// Held on each object while it has children that garbage collection does not reach, that go in an order, or that
+    /// decide about data: those in other namespaces, and those that [`Controller::teardown`] and
+    /// [`Controller::retention`] name.
     const FINALIZER: Option<&'static str> = None;
 
     /// How long a deletion waits for such children before it lets go all the same and names what is left.

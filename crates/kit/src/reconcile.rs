@@ -143,7 +143,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let value = serde_json::to_value(self.object).unwrap_or(Value::Null);
         let existing = self.context.children.of(&self.owner);
         let retained = self.context.controller.retention(&value);
-        let is_there = |one: &&Retained| existing.iter().any(|(child, _)| *child == one.object);
+        let is_there = |one: &&Retained| one.may_differ() && existing.iter().any(|(child, _)| *child == one.object);
         // What is refused here is asked for again by the plan, which says so; nothing of it goes meanwhile.
         self.executor(&existing).retain(retained.iter().filter(is_there)).await?;
         let parsed = match self.timed(Stage::Validate, || self.context.controller.parse(&value)) {

@@ -54,6 +54,11 @@ impl Retained {
         Self { fields, ..self }
     }
 
+    /// Whether a child that goes with its owner may have to change: if it is to go and nothing else decides about data, not.
+    pub(crate) fn may_differ(&self) -> bool {
+        self.kept != Some(false) || self.fields != json!({})
+    }
+
     /// Holds the child until this has followed.
     pub fn follow(mut self, follow: Follow) -> Self {
         self.follow.push(follow);

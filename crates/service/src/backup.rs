@@ -7,10 +7,12 @@ use c5c3_api::ext::external_secrets::{
     ClusterSecretStore, CreationPolicy, DataFrom, DeletionPolicy, ExternalSecret, ExternalSecretSpec, Extract,
     PushData, PushDeletionPolicy, PushSecret, PushSecretSpec, RemoteKey, SecretStore, Selector, StoreRef, Target,
 };
+use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, object, readiness};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
+use serde_json::json;
 
 use crate::instance::Instance;
 
@@ -87,12 +89,19 @@ impl Store {
             secret_store_refs: vec![self.target.clone()],
             selector: Selector::secret(secret),
             data: vec![PushData::whole(remote(instance, secret))],
-            deletion_policy: (!kept).then_some(PushDeletionPolicy::Delete),
+            deletion_policy: Some(when_deleted(kept)),
             ..PushSecretSpec::default()
         };
-        let mut push = PushSecret::new(&format!("{secret}-backup"), spec);
-        push.metadata = instance.meta(format!("{secret}-backup"), "backup");
+        let name = push(secret);
+        let mut push = PushSecret::new(&name, spec);
+        push.metadata = instance.meta(name, "backup");
         Some(Child::new(&push))
+    }
+
+    /// Whether what was written to a store stays there when what writes it goes.
+    pub fn retention(instance: &Instance, secret: &str, kept: bool) -> Retained {
+        Retained::new(Ref::namespaced::<PushSecret>(&instance.namespace, push(secret)))
+            .fields(json!({"spec": {"deletionPolicy": when_deleted(kept)}}))
     }
 
     /// What has to be read to find out what the store has of a Secret that is gone: what asks it, and what that writes.
@@ -139,6 +148,15 @@ impl Store {
         ask.metadata = instance.meta(restore(secret), "backup");
         Child::new(&ask)
     }
+}
+
+/// What writes a Secret to a store is called like this.
+fn push(secret: &str) -> String {
+    format!("{secret}-backup")
+}
+
+fn when_deleted(kept: bool) -> PushDeletionPolicy {
+    if kept { PushDeletionPolicy::None } else { PushDeletionPolicy::Delete }
 }
 
 /// What asks a store for a Secret, and what that writes, are called like this.

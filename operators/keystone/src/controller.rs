@@ -5,6 +5,7 @@ use std::time::Duration;
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::openstack::Keystone;
 use c5c3_api::{Problem, problem};
+use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Probe, Ref, Verdict, Wait, object};
 use c5c3_service::api::{Api, COMPONENT};
 use c5c3_service::backup::Store;
@@ -20,6 +21,7 @@ use crate::config::OWNED;
 use crate::filters;
 use crate::keys::PROPAGATION;
 use crate::parts::Parts;
+use crate::retention;
 use crate::rotation::Repository;
 use crate::steps::{Keys, Resolved};
 
@@ -50,6 +52,7 @@ impl Controller for Keystones {
         "BootstrapReady",
         "KeystoneAPIReady",
     ];
+    const FINALIZER: Option<&'static str> = Some("c5c3.io/keystone-cleanup");
     const PROBES: bool = true;
 
     fn children(&self) -> Vec<KindRef> {
@@ -152,6 +155,10 @@ impl Controller for Keystones {
         again.extend([&keys.fernet, &keys.credential].map(|one| one.as_ref().ok().and_then(|one| one.again_after)));
         plan.again_after = again.into_iter().flatten().min();
         with_status(plan, &parts, valid, inputs)
+    }
+
+    fn retention(&self, object: &Value) -> Vec<Retained> {
+        retention::of(object)
     }
 }
 

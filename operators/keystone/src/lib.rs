@@ -15,6 +15,7 @@ mod filters;
 mod jobs;
 pub mod keys;
 mod parts;
+mod retention;
 mod rotation;
 mod steps;
 

@@ -26,6 +26,9 @@ const SCRIPTS: &str = "/scripts";
 /// The component that proposes.
 const COMPONENT: &str = "rotate";
 
+/// What keys are for.
+pub(crate) const PURPOSES: [&str; 2] = ["fernet", "credential"];
+
 /// How late a new key may be: a pod is scheduled, pulls its image, and fails four times before its Job has failed.
 const LATENESS: Duration = Duration::from_mins(15);
 
@@ -34,7 +37,7 @@ const LATENESS: Duration = Duration::from_mins(15);
 pub struct Repository<'a> {
     /// Whose.
     pub instance: &'a Instance,
-    /// What for: `fernet` or `credential`.
+    /// What for: one of [`PURPOSES`].
     pub purpose: &'static str,
     /// When a new key is made.
     pub schedule: &'a CronSchedule,
@@ -86,7 +89,7 @@ impl Repository<'_> {
 
     /// The name of the Secret that pods mount.
     pub fn secret(&self) -> String {
-        self.instance.named(&format!("{}-keys", self.purpose))
+        secret(self.instance, self.purpose)
     }
 
     fn proposal(&self) -> String {
@@ -291,6 +294,11 @@ impl Repository<'_> {
             ..CronJob::default()
         }
     }
+}
+
+/// The name of the Secret with the keys of a purpose.
+pub(crate) fn secret(instance: &Instance, purpose: &str) -> String {
+    instance.named(&format!("{purpose}-keys"))
 }
 
 /// When a new key has to be there at the latest: the schedule has come twice since the primary is in use, and since the

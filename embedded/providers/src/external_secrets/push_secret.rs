@@ -21,28 +21,57 @@ use crate::queue::RESYNC;
 /// Held while something must be deleted from a store when the object goes.
 const FINALIZER: &str = "pushsecret.externalsecrets.io/finalizer";
 
-/// Brings the stores to what a Secret says, and says how that went.
-pub(super) async fn reconcile(push: PushSecret, client: Client) -> Result<Action, Error> {
+/// What comes first for a PushSecret.
+#[derive(Debug, PartialEq, Eq)]
+enum First {
+    /// What was written is deleted from the stores, and then it is let go.
+    TakeBack,
+    /// It is let go. Who asked for it to be deleted and has changed his mind since keeps what was written.
+    LetGo,
+    /// It is going, and nothing holds it.
+    Leave,
+    /// It is held from now on, or no longer.
+    Hold(bool),
+    /// What the Secret says is written.
+    Write,
+}
+
+fn first(push: &PushSecret) -> First {
     let held = push.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     let deletes = push.spec.deletion_policy == Some(PushDeletionPolicy::Delete);
-    if push.metadata.deletion_timestamp.is_some() {
-        if held {
+    match (push.metadata.deletion_timestamp.is_some(), held) {
+        (true, true) if deletes => First::TakeBack,
+        (true, true) => First::LetGo,
+        (true, false) => First::Leave,
+        (false, held) if held != deletes => First::Hold(deletes),
+        (false, _) => First::Write,
+    }
+}
+
+/// Brings the stores to what a Secret says, and says how that went.
+pub(super) async fn reconcile(push: PushSecret, client: Client) -> Result<Action, Error> {
+    // A change of who holds it comes back through the watch and starts the next reconcile.
+    let hold = async |held: bool| objects::hold(&client, &push, FINALIZER, held).await;
+    match first(&push) {
+        First::Write => return write_all(&push, &client).await,
+        First::TakeBack => {
             take_back(&client, &push).await?;
-            objects::hold(&client, &push, FINALIZER, false).await?;
+            hold(false).await?;
         }
-        return Ok(Action::await_change());
+        First::LetGo => hold(false).await?,
+        First::Hold(held) => hold(held).await?,
+        First::Leave => {}
     }
-    if deletes != held {
-        // The change comes back through the watch and starts the next reconcile.
-        objects::hold(&client, &push, FINALIZER, deletes).await?;
-        return Ok(Action::await_change());
-    }
+    Ok(Action::await_change())
+}
+
+async fn write_all(push: &PushSecret, client: &Client) -> Result<Action, Error> {
     let now = Timestamp::now();
     let before = push.status.clone().unwrap_or_default();
     let interval = refresh::interval(push.spec.refresh_interval.as_deref());
     let synced = match &interval {
         Err(why) => Err(Error::Missing(why.clone())),
-        Ok(interval) => synchronise(&client, &push, &before, *interval, now).await,
+        Ok(interval) => synchronise(client, push, &before, *interval, now).await,
     };
     let said = match &synced {
         Ok(_) => Said::yes("Ready", "Synced", "PushSecret synced successfully"),
@@ -54,7 +83,7 @@ pub(super) async fn reconcile(push: PushSecret, client: Client) -> Result<Action
         status.refresh_time = Some(Time(now));
         status.synced_resource_version = Some(version.clone());
     }
-    objects::report(&client, &push, MANAGER, push.status.as_ref(), &status).await?;
+    objects::report(client, push, MANAGER, push.status.as_ref(), &status).await?;
     synced?;
     Ok(Action::requeue(interval.ok().flatten().unwrap_or(RESYNC).min(RESYNC)))
 }
@@ -167,6 +196,24 @@ async fn take_back(client: &Client, push: &PushSecret) -> Result<(), Error> {
 mod tests {
     use super::*;
     use c5c3_api::ext::external_secrets::{PushData, RemoteKey};
+
+    #[test]
+    fn what_was_written_goes_only_if_that_is_still_asked_for_when_the_object_goes() {
+        let first = |policy: &str, held: bool, going: bool| {
+            let push = json!({"apiVersion": "external-secrets.io/v1alpha1", "kind": "PushSecret", "metadata": {
+                "name": "riddle", "finalizers": if held { json!([FINALIZER]) } else { json!([]) },
+                "deletionTimestamp": going.then_some("2026-01-01T00:00:00Z"),
+            }, "spec": {"secretStoreRefs": [], "selector": {}, "deletionPolicy": policy}});
+            super::first(&serde_json::from_value(push).unwrap())
+        };
+        assert_eq!(first("Delete", false, false), First::Hold(true));
+        assert_eq!(first("Delete", true, false), First::Write);
+        assert_eq!(first("Delete", true, true), First::TakeBack);
+        assert_eq!(first("None", true, true), First::LetGo);
+        assert_eq!(first("None", true, false), First::Hold(false));
+        assert_eq!(first("None", false, true), First::Leave);
+        assert_eq!(first("None", false, false), First::Write);
+    }
 
     #[test]
     fn a_secret_is_written_whole_by_key_or_into_a_property() {

@@ -1,6 +1,6 @@
 //! Keys of a Keystone that goes and comes back, and keys that are found in a backup.
 
-use c5c3_api::ext::external_secrets::ExternalSecret;
+use c5c3_api::ext::external_secrets::{ExternalSecret, PushDeletionPolicy, PushSecret};
 use c5c3_api::openstack::Keystone;
 use c5c3_operator_keystone::keys::{Key, KeySet};
 use k8s_openapi::api::core::v1::Secret;
@@ -65,6 +65,42 @@ async fn keys_go_with_a_keystone_that_is_told_to_leave_nothing_even_if_told_late
     delete(&stage).await;
     gone(&stage, "gate-fernet-keys").await;
     gone(&stage, "gate-credential-keys").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_backups_that_are_to_stay_after_all_stay_though_the_operator_heard_of_it_last() {
+    let stage = Stage::set().await.with_store().await;
+    let running = stage.operate();
+    stage.create(&keystone(&json!({"deletionPolicy": "Delete"}))).await;
+    for secret in ["gate-fernet-keys", "gate-credential-keys"] {
+        answer(&stage, secret, "SecretDeleted").await;
+    }
+    until(&stage, ready_is("True", "Ready")).await;
+    let pushes: Api<PushSecret> = Api::namespaced(stage.client.clone(), "cloud");
+    // As External Secrets holds what it may have to take back from the store.
+    let hold = Patch::Merge(json!({"metadata": {"finalizers": ["someone.example.org/hold"]}}));
+    pushes.patch("gate-fernet-keys-backup", &PatchParams::default(), &hold).await.unwrap();
+    drop(running);
+
+    let keystones: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
+    // The rest of it is wrong: what is said of data holds all the same.
+    let wrong = json!({"spec": {"deletionPolicy": "Retain", "extraConfig": {"nonsense": {"x": "y"}}}});
+    keystones.patch("gate", &PatchParams::default(), &Patch::Merge(wrong)).await.unwrap();
+    keystones.delete("gate", &DeleteParams::background()).await.unwrap();
+    let before = fernet_keys(&stage).await;
+    assert!(before.metadata.owner_references.is_some_and(|owners| !owners.is_empty()), "nobody has heard of it yet");
+    let _running = stage.operate();
+    gone(&stage, "gate-fernet-keys-rotation").await;
+    for name in ["gate-fernet-keys", "gate-credential-keys"] {
+        let kept = secrets(&stage).get(name).await.unwrap().metadata;
+        assert!(kept.owner_references.is_none_or(|owners| owners.is_empty()), "{name} has an owner");
+        assert_eq!(kept.deletion_timestamp, None, "{name} goes");
+    }
+    assert_eq!(fernet_keys(&stage).await.data, before.data);
+    let push = pushes.get("gate-fernet-keys-backup").await.unwrap();
+    assert_eq!(push.spec.deletion_policy, Some(PushDeletionPolicy::None), "the backup stays as well");
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    pushes.patch("gate-fernet-keys-backup", &PatchParams::default(), &release).await.unwrap();
 }
 
 /// Says of what asks the store how that went.
