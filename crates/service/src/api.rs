@@ -187,9 +187,9 @@ impl Api<'_> {
         let gateway = self.gateway?;
         let spec = HTTPRouteSpec {
             parent_refs: vec![gateway::ParentRef {
-                name: gateway.parent_ref.name.to_string(),
                 namespace: gateway.parent_ref.namespace.as_ref().map(ToString::to_string),
                 section_name: gateway.parent_ref.section_name.as_ref().map(ToString::to_string),
+                ..gateway::ParentRef::new(gateway.parent_ref.name.to_string())
             }],
             hostnames: vec![gateway.hostname.to_string()],
             rules: vec![self.rule(gateway.path.trim_end_matches('/'))],

@@ -36,6 +36,12 @@ pub struct HTTPRouteSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentRef {
+    /// Its group. It and the kind are always written: a default within a list makes each apply a change to some servers.
+    #[serde(default = "group")]
+    pub group: String,
+    /// Its kind.
+    #[serde(default = "gateway")]
+    pub kind: String,
     /// Its name.
     #[serde(default)]
     pub name: String,
@@ -45,6 +51,21 @@ pub struct ParentRef {
     /// One of its listeners; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
+}
+
+impl ParentRef {
+    /// The Gateway of that name in the route's namespace, with all of its listeners.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { group: group(), kind: gateway(), name: name.into(), ..Self::default() }
+    }
+}
+
+fn group() -> String {
+    "gateway.networking.k8s.io".into()
+}
+
+fn gateway() -> String {
+    "Gateway".into()
 }
 
 /// Which requests go where.
@@ -66,7 +87,7 @@ impl Rule {
     /// Requests below `path` go to a port of the Service `service`.
     pub fn prefix(path: &str, service: &str, port: i32) -> Self {
         let path = PathMatch { r#type: "PathPrefix".into(), value: path.into() };
-        let backend_refs = vec![BackendRef { name: service.into(), port }];
+        let backend_refs = vec![BackendRef::new(service, port)];
         Self { matches: vec![Match { path }], filters: Vec::new(), backend_refs }
     }
 }
@@ -164,15 +185,31 @@ pub struct PathMatch {
     pub value: String,
 }
 
-/// A port of a Service.
+/// A port of a Service, with everything that has a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendRef {
+    /// The Service's group, which has no name.
+    #[serde(default)]
+    pub group: String,
+    /// Its kind.
+    #[serde(default)]
+    pub kind: String,
     /// The Service.
     #[serde(default)]
     pub name: String,
     /// The port.
     #[serde(default)]
     pub port: i32,
+    /// How many of the requests go there, compared with others.
+    #[serde(default)]
+    pub weight: i32,
+}
+
+impl BackendRef {
+    /// A port of the Service `name`, for all requests.
+    pub fn new(name: &str, port: i32) -> Self {
+        Self { group: String::new(), kind: "Service".into(), name: name.into(), port, weight: 1 }
+    }
 }
 
 /// What is said of a route, Gateway by Gateway.

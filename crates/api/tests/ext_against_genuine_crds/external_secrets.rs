@@ -72,6 +72,7 @@ fn a_push_secret() {
             secret_store_refs: vec![StoreRef { name: "cave".to_string(), kind: StoreKind::ClusterSecretStore }],
             selector: Selector { secret: Some(NamedRef::new("riddle")), generator_ref: None },
             data: vec![PushData {
+                conversion_strategy: PushConversion::ReverseUnicode,
                 r#match: Match {
                     secret_key: Some("clouds.yaml".to_string()),
                     remote_ref: PushRemoteRef { remote_key: key(), property: Some("clouds.yaml".to_string()) },

@@ -53,6 +53,7 @@ fn words_of_external_secrets() {
     assert_eq!(ours(RefreshPolicy::ALL), allowed::<ExternalSecret>(at, "spec.refreshPolicy"));
     assert_eq!(ours(CreationPolicy::ALL), allowed::<ExternalSecret>(at, "spec.target.creationPolicy"));
     assert_eq!(ours(DeletionPolicy::ALL), allowed::<ExternalSecret>(at, "spec.target.deletionPolicy"));
+    assert_eq!(ours(PushConversion::ALL), allowed::<PushSecret>(at, "spec.data.[].conversionStrategy"));
     assert_eq!(ours(UpdatePolicy::ALL), allowed::<PushSecret>(at, "spec.updatePolicy"));
     assert_eq!(ours(PushDeletionPolicy::ALL), allowed::<PushSecret>(at, "spec.deletionPolicy"));
     assert_eq!(ours(KvVersion::ALL), allowed::<SecretStore>(at, "spec.provider.vault.version"));

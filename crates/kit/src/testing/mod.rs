@@ -3,6 +3,7 @@
 
 mod fake;
 mod faults;
+pub mod schemas;
 mod store;
 
 pub use fake::{FakeApi, Write};

@@ -224,7 +224,7 @@ fn depends_on(service: &str, cloud: &Cloud) -> Vec<Value> {
         let kind = dependency(need)?;
         // A dependency is in the same namespace.
         let existing = cloud.existing(need).is_some();
-        (!existing).then(|| json!({"kind": kind, "name": need}))
+        (!existing).then(|| json!({"kind": kind, "name": need, "condition": "Ready"}))
     });
     objects.collect()
 }

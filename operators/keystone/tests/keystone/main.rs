@@ -9,5 +9,6 @@ mod rights;
 mod rotations;
 mod runs;
 mod scaling;
+mod schemas;
 mod upgrades;
 mod world;

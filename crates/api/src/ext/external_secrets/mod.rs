@@ -14,8 +14,8 @@ pub use external_secret::{
     RefreshPolicy, RemoteRef, SourceRef, Target, Template, TemplateMetadata,
 };
 pub use push_secret::{
-    Match, PushData, PushDeletionPolicy, PushRemoteRef, PushSecret, PushSecretSpec, PushSecretStatus, Selector,
-    UpdatePolicy,
+    Match, PushConversion, PushData, PushDeletionPolicy, PushRemoteRef, PushSecret, PushSecretSpec, PushSecretStatus,
+    Selector, UpdatePolicy,
 };
 pub use store::{
     AppRole, CaProvider, CaProviderKind, CheckAndSet, ClusterSecretStore, ClusterSecretStoreSpec, KubernetesAuth,

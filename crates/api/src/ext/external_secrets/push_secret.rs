@@ -70,7 +70,11 @@ impl Selector {
 
 /// Which key goes where.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PushData {
+    /// How names of keys are changed. It is always written: a default within a list makes each apply a change to some servers.
+    #[serde(default)]
+    pub conversion_strategy: PushConversion,
     /// The key and the place.
     #[serde(default)]
     pub r#match: Match,
@@ -105,12 +109,25 @@ impl PushData {
     pub fn property(remote_key: RemoteKey, key: impl Into<String>) -> Self {
         let key = Some(key.into());
         let remote_ref = PushRemoteRef { remote_key, property: key.clone() };
-        Self { r#match: Match { secret_key: key, remote_ref } }
+        Self { r#match: Match { secret_key: key, remote_ref }, ..Self::default() }
     }
 
     /// All of the Secret.
     pub fn whole(remote_key: RemoteKey) -> Self {
-        Self { r#match: Match { secret_key: None, remote_ref: PushRemoteRef { remote_key, property: None } } }
+        let remote_ref = PushRemoteRef { remote_key, property: None };
+        Self { r#match: Match { secret_key: None, remote_ref }, ..Self::default() }
+    }
+}
+
+words! {
+    /// How names of keys are changed on the way to a store.
+    #[derive(Default)]
+    PushConversion {
+        /// Not at all.
+        #[default]
+        None = "None",
+        /// What was encoded for Kubernetes is decoded.
+        ReverseUnicode = "ReverseUnicode",
     }
 }
 
@@ -178,7 +195,7 @@ mod tests {
             json!({
                 "secretStoreRefs": [{"name": "openbao-cluster-store", "kind": "ClusterSecretStore"}],
                 "selector": {"secret": {"name": "k-orc-app-credential"}},
-                "data": [{"match": {"secretKey": "clouds.yaml", "remoteRef": {
+                "data": [{"conversionStrategy": "None", "match": {"secretKey": "clouds.yaml", "remoteRef": {
                     "remoteKey": "openstack/k-orc/app-credential", "property": "clouds.yaml"}}}],
             }),
         );
