@@ -19,6 +19,10 @@ use crate::instance::Instance;
 /// The store that is used, if it is there, when a spec names none.
 const STORE: &str = "openbao-cluster-store";
 
+/// Which content is to be in the store. External Secrets does not watch Secrets: it writes at its interval, and at once when
+/// the annotations of what asks for it change.
+const VERSION: &str = "c5c3.io/content-version";
+
 /// A store, and whether a spec asks for it.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -74,12 +78,13 @@ impl Store {
     }
 
     /// Writes a Secret to the store; none if there is no store and nobody asked for one. What was written stays there, if
-    /// it is to be `kept`, when the instance goes.
+    /// it is to be `kept`, when the instance goes. The `version` changes with the content, and says nothing about it.
     pub fn push<K: Resource>(
         &self,
         inputs: &Inputs<K>,
         instance: &Instance,
         secret: &str,
+        version: &str,
         kept: bool,
     ) -> Option<Child> {
         if !self.is_used(inputs) {
@@ -95,6 +100,7 @@ impl Store {
         let name = push(secret);
         let mut push = PushSecret::new(&name, spec);
         push.metadata = instance.meta(name, "backup");
+        push.metadata.annotations = Some([(VERSION.to_owned(), version.to_owned())].into());
         Some(Child::new(&push))
     }
 

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Secret;
 use secrecy::SecretString;
 
 use crate::config::{self, CREDENTIAL_KEYS, Connections, FERNET_KEYS, FOLDER};
-use crate::keys::{PROPAGATION, State};
+use crate::keys::{self, PROPAGATION, State};
 use crate::parts::{PORT, Parts, VERSION};
 use crate::rotation::{Decision, Undecided};
 use c5c3_api::openstack::Keystone;
@@ -131,7 +131,9 @@ impl Parts<'_> {
                 Ok(Decision { state, note, .. }) => {
                     notes.push(format!("{}: {note}", repository.purpose));
                     step = step.children(repository.objects(state, &self.image, &scripts.name()));
-                    let backup = self.store.push(inputs, &self.instance, &repository.secret(), repository.kept);
+                    // Since when each is the primary tells sets of keys apart, and nothing about the keys.
+                    let (secret, version) = (repository.secret(), keys::written(&state.since));
+                    let backup = self.store.push(inputs, &self.instance, &secret, &version, repository.kept);
                     step = step.children(backup.map(Child::unwaited));
                 }
                 Err(Undecided::Asking(_, wait)) => step = step.wait((**wait).clone()),

@@ -143,6 +143,24 @@ fn keys_that_cannot_be_read_are_left_for_somebody_to_mend() {
 }
 
 #[test]
+fn keys_that_are_rotated_are_pushed_at_once() {
+    const SINCE: &str = "keystone.openstack.c5c3.io/primary-since";
+    let version = |since: &str| {
+        let mut world = World::default().with_keys();
+        for keys in world.objects.iter_mut().filter(|object| object["metadata"]["name"] == "gate-fernet-keys") {
+            keys["metadata"]["annotations"] = json!({ SINCE: since });
+        }
+        let plan = world.plan(&keystone(&json!({"secretStoreRef": {"name": "vault"}}))).unwrap();
+        let push = plan.children().find(|child| child.reference().name == "gate-fernet-keys-backup").unwrap();
+        let annotations = push.object.metadata.annotations.clone().unwrap();
+        annotations["c5c3.io/content-version"].clone()
+    };
+    let before = version("1=2025-12-01T00:00:00Z");
+    assert_eq!(before, "1=2025-12-01T00:00:00Z");
+    assert_ne!(version("1=2025-12-08T00:00:00Z"), before);
+}
+
+#[test]
 fn keys_are_pushed_to_a_store_that_is_there() {
     let pushes = |world: &World, spec: &Value| {
         let plan = world.plan(&keystone(spec)).unwrap();
