@@ -43,6 +43,8 @@ pub struct GatewayRoute {
     /// The path that the service is under. It may end with the version of the API, such as `/identity/v3`.
     #[serde(default = "root")]
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[A-Za-z0-9/._-]*$"))]
+    #[x_kube(validation = Rule::new("!self.contains('//') && !(self + '/').contains('/./') && !(self + '/').contains('/../')")
+        .message("has a part that is empty, . or .., which no Gateway takes; write each part by its name"))]
     pub path: String,
 }
 

@@ -114,6 +114,16 @@ fn a_changed_field_that_cannot_change() {
 }
 
 #[test]
+fn a_path_that_no_gateway_takes() {
+    for wrong in ["//", "/identity//v3", "/./v3", "/identity/..", "/a/../b"] {
+        let route = json!({"parentRef": {"name": "public"}, "hostname": "identity.example.net", "path": wrong});
+        let (tls, route) = (("spec.tls", json!({"enabled": false})), ("spec.gateway", route));
+        let text = "has a part that is empty, . or ..";
+        refused("keystone/keystone", &[tls, route], false, "spec.gateway.path", text);
+    }
+}
+
+#[test]
 fn a_cron_expression_that_is_none() {
     for wrong in ["every night", "61 * * * *", "0 0 * *", "0 0 * * * *", "0 0 32 * *", "0 0 * 13 *", "0 0 * * 8"] {
         let text = "is not a cron expression";
