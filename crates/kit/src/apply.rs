@@ -7,7 +7,9 @@ use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
 use kube::core::ObjectMeta;
 
+use crate::brake::{Brake, fought};
 use crate::error::Error;
+use crate::hash;
 use crate::object::{Ref, condition, is_not_found, is_unknown_kind};
 use crate::ownership::{BASE, MANAGED_BY, OWNER, Owner, STEP, label};
 use crate::plan::{Child, Node, Plan, Step};
@@ -80,6 +82,8 @@ pub struct Executor<'a> {
     pub existing: &'a [(Ref, ObjectMeta)],
     /// When the reconcile began.
     pub now: Timestamp,
+    /// What was written lately; none for those who are not told of every change.
+    pub brake: Option<&'a Brake>,
 }
 
 impl Executor<'_> {
@@ -169,16 +173,45 @@ impl Executor<'_> {
         if let Some(node) = node {
             object.metadata.labels.get_or_insert_default().insert(STEP.into(), node.name.into());
         }
-        let params = PatchParams::apply(self.owner.manager).force();
-        let live =
-            reference.api(self.client.clone()).patch(&reference.name, &params, &Patch::Apply(&object)).await.map_err(
-                |source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) },
-            )?;
+        let (live, undone) = self.write(&reference, &object, applied).await?;
+        if undone.is_some() {
+            return Ok(undone);
+        }
         let Some(wait) = child.wait(&live) else { return Ok(None) };
         match (wait.failed, child.retry_after) {
             (true, Some(delay)) => self.retry(&reference, &live, wait, delay, applied).await.map(Some),
             _ => Ok(Some(wait)),
         }
+    }
+
+    /// Applies an object, and says so if somebody undoes that again and again: then it is read and left as it is for a while.
+    async fn write(
+        &self,
+        reference: &Ref,
+        object: &DynamicObject,
+        applied: &mut Applied,
+    ) -> Result<(DynamicObject, Option<Wait>), Error> {
+        let api = reference.api(self.client.clone());
+        let intent = hash::of_json(&serde_json::to_value(object).unwrap_or_default());
+        let pause = || self.brake.and_then(|brake| brake.pause(self.owner, reference, &intent, self.now));
+        let live = if pause().is_some() {
+            let read = |source| Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) };
+            api.get(&reference.name).await.map_err(read)?
+        } else {
+            let params = PatchParams::apply(self.owner.manager).force();
+            let failed = |source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) };
+            let live = api.patch(&reference.name, &params, &Patch::Apply(object)).await.map_err(failed)?;
+            if let Some(brake) = self.brake {
+                let before = self.existing.iter().find(|(ours, _)| ours == reference).map(|(_, meta)| meta);
+                brake.note(self.owner, reference, &intent, before, &live.metadata, self.now);
+            }
+            live
+        };
+        let undone = pause().map(|pause| {
+            applied.look_again_after(pause.left);
+            fought(reference, &pause, self.owner.manager)
+        });
+        Ok((live, undone))
     }
 
     /// The wait for someone to make way, if an object of that name is there and is not ours: we never adopt one. Or the wait
@@ -235,6 +268,9 @@ impl Executor<'_> {
 
     async fn prune(&self, plan: &Plan, applied: &mut Applied, retained: &[Retained]) -> Result<(), Error> {
         let wanted: Vec<Ref> = plan.children().map(Child::reference).collect();
+        if let Some(brake) = self.brake {
+            brake.keep_only(self.owner, &wanted);
+        }
         let kept = kept(plan, self.existing, &wanted);
         for (reference, meta) in self.existing {
             let going = meta.deletion_timestamp.is_some();

@@ -18,6 +18,7 @@
 pub mod access;
 pub mod apply;
 pub mod backoff;
+pub mod brake;
 pub mod client;
 pub mod condition;
 pub mod config;

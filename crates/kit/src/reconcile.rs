@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::apply::Executor;
 use crate::backoff::Backoff;
+use crate::brake::Brake;
 use crate::controller::{Controller, Verdict};
 use crate::error::{Error, Stage};
 use crate::events::Events;
@@ -80,6 +81,8 @@ pub struct Context<C: Controller> {
     pub metrics: Metrics,
     /// Failures in a row.
     pub backoff: Backoff<Ref>,
+    /// What was written lately.
+    pub brake: Brake,
     /// When to look again though nothing happened.
     pub resync: Duration,
 }
@@ -90,6 +93,7 @@ impl<C: Controller> Context<C> {
         self.watches.keep_only(about, &std::collections::HashSet::new());
         self.metrics.waits(C::NAME, about, &[]);
         self.backoff.reset(about);
+        self.brake.forget(about);
     }
 }
 
@@ -341,7 +345,8 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     fn executor<'e>(&'e self, existing: &'e [(Ref, ObjectMeta)]) -> Executor<'e> {
-        Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now }
+        let brake = Some(&self.context.brake);
+        Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now, brake }
     }
 
     fn timed<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::backoff::Backoff;
+use crate::brake::Brake;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Events;
@@ -124,6 +125,7 @@ pub async fn run<C: Controller>(
         watches: Watches::new(client.clone(), pace.namespace.clone(), C::NAME, metrics.clone(), triggers),
         events: Events::new(client.clone(), manager),
         backoff: Backoff::new(pace.first_retry, pace.last_retry),
+        brake: Brake::default(),
         resync: pace.resync,
         namespace: pace.namespace.clone(),
         controller,

@@ -46,6 +46,39 @@ async fn keystone_starts_when_what_it_needs_is_ready_and_waits_for_nothing_else(
 }
 
 #[tokio::test]
+async fn somebody_who_undoes_what_is_written_is_named_and_not_fought_without_end() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    stage.ready(home, &small()).await;
+    let sets = stage.api(home, "StatefulSet");
+    let meddle = async || {
+        let undone = Patch::Merge(json!({"spec": {"replicas": 7}}));
+        let params = PatchParams { field_manager: Some("meddler".into()), ..PatchParams::default() };
+        sets.patch("memcached", &params, &undone).await.unwrap();
+    };
+    stage
+        .until("it is said", async || {
+            meddle().await;
+            stage.condition(home, "Ready").await["reason"] == "WritesUndone"
+        })
+        .await;
+    let message = stage.condition(home, "InfrastructureReady").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("statefulset/memcached: stays as controlplane-operator writes it"), "{message}");
+    assert!(message.contains("fields of it are written by meddler"), "{message}");
+    meddle().await;
+
+    // Whoever asks for something else is heard at once.
+    stage.apply(home, &json!({"services": {"keystone": {}}, "infrastructure": {"memcached": {"replicas": 2}}})).await;
+    stage
+        .until("it is written", async || {
+            stage.get(home, "StatefulSet/memcached").await.unwrap().data["spec"]["replicas"] == 2
+        })
+        .await;
+    stage.is_ready(home, "StatefulSet/memcached").await;
+    stage.until_reason(home, "Ready", "AllServicesReady").await;
+}
+
+#[tokio::test]
 async fn an_unchanged_control_plane_makes_no_write() {
     let stage = Stage::set().await;
     let home = stage.cluster.namespace();

@@ -1,0 +1,207 @@
+//! A brake on writes that somebody undoes: another operator, a person, a webhook. Each of them would be answered by the next
+//! write, and that by the next undoing, as fast as both can.
+//!
+//! Whether an apply changed an object is told by its entry in the managed fields, which the API server dates only then. A
+//! status that others write, and fields of theirs, make no difference.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::core::ObjectMeta;
+
+use crate::object::Ref;
+use crate::ownership::Owner;
+use crate::wait::Wait;
+
+/// How often the same may be written within the window: more often than somebody who tries things out by hand undoes it.
+const MOST: usize = 10;
+const WINDOW: Duration = Duration::from_mins(10);
+
+/// What was written to one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Record {
+    /// What was asked for, as a hash, of which object.
+    intent: String,
+    uid: Option<String>,
+    /// When the API server changed the object for it last.
+    changed: Option<Timestamp>,
+    /// When that was found to have happened again though the same was asked for.
+    again: Vec<Timestamp>,
+    /// Who else had fields of it, before or after. What is taken from somebody is no longer among what he has.
+    others: BTreeSet<String>,
+}
+
+/// Why a child is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// For how long.
+    pub(crate) left: Duration,
+    /// Who may have undone what was written.
+    others: BTreeSet<String>,
+}
+
+impl Record {
+    /// Notes what an apply came back with.
+    fn note(&mut self, intent: &str, before: Option<&ObjectMeta>, live: &ObjectMeta, manager: &str, now: Timestamp) {
+        let changed = changed(live, manager);
+        if self.intent != intent || self.uid != live.uid {
+            *self = Self { intent: intent.to_owned(), uid: live.uid.clone(), changed, ..Self::default() };
+        } else if self.changed != changed {
+            self.changed = changed;
+            self.again.push(now);
+            self.others.extend(before.into_iter().chain([live]).flat_map(|meta| others(meta, manager)));
+        }
+        self.again.retain(|at| age(*at, now) < WINDOW);
+    }
+
+    /// How long the same is not to be written again; none if it may be.
+    fn pause(&self, intent: &str, now: Timestamp) -> Option<Pause> {
+        let recent: Vec<Duration> = self.again.iter().map(|at| age(*at, now)).filter(|age| *age < WINDOW).collect();
+        let oldest = recent.iter().max().filter(|_| recent.len() >= MOST && self.intent == intent)?;
+        Some(Pause { left: WINDOW.saturating_sub(*oldest), others: self.others.clone() })
+    }
+}
+
+/// What was written lately, owner by owner.
+#[derive(Debug, Default)]
+pub struct Brake {
+    records: Mutex<HashMap<Ref, HashMap<Ref, Record>>>,
+}
+
+impl Brake {
+    /// How long a child is to be left as it is; none if it may be written.
+    pub(crate) fn pause(&self, owner: &Owner, child: &Ref, intent: &str, now: Timestamp) -> Option<Pause> {
+        self.records().get(&owner.reference)?.get(child)?.pause(intent, now)
+    }
+
+    /// Notes what an apply came back with, of a child that was like this `before`, as far as is known.
+    pub(crate) fn note(
+        &self,
+        owner: &Owner,
+        child: &Ref,
+        intent: &str,
+        before: Option<&ObjectMeta>,
+        live: &ObjectMeta,
+        now: Timestamp,
+    ) {
+        let mut records = self.records();
+        let record = records.entry(owner.reference.clone()).or_default().entry(child.clone()).or_default();
+        record.note(intent, before, live, owner.manager, now);
+    }
+
+    /// Forgets children that are no longer written.
+    pub(crate) fn keep_only(&self, owner: &Owner, wanted: &[Ref]) {
+        if let Some(children) = self.records().get_mut(&owner.reference) {
+            children.retain(|child, _| wanted.contains(child));
+        }
+    }
+
+    /// Forgets an owner that is gone.
+    pub(crate) fn forget(&self, owner: &Ref) {
+        self.records().remove(owner);
+    }
+
+    fn records(&self) -> MutexGuard<'_, HashMap<Ref, HashMap<Ref, Record>>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The wait for others to leave a child alone, which says who has a hand in it.
+pub(crate) fn fought(reference: &Ref, pause: &Pause, manager: &str) -> Wait {
+    let others: Vec<&str> = pause.others.iter().map(String::as_str).collect();
+    let who = match others.as_slice() {
+        [] => "nobody else has fields of it, so that it is a mutating webhook".to_owned(),
+        others => format!("fields of it are written by {}, or a mutating webhook changes it", others.join(", ")),
+    };
+    let namespace = reference.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    let (plural, group) = (&reference.resource.plural, &reference.resource.group);
+    let kind = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
+    Wait::on(reference)
+        .condition(format!("stays as {manager} writes it"))
+        .now(format!("it was changed back {MOST} times in {} minutes; {who}", WINDOW.as_secs() / 60))
+        .because("it is left as it is for some minutes, so that two do not write against each other without end")
+        .look_at(format!("kubectl get {kind} {}{namespace} -o yaml --show-managed-fields", reference.name))
+        .failed("WritesUndone")
+}
+
+/// Who else has fields of an object, but for its status.
+fn others(meta: &ObjectMeta, manager: &str) -> Vec<String> {
+    let entries = meta.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
+    entries.filter_map(|entry| entry.manager.clone()).filter(|other| other != manager).collect()
+}
+
+/// When an apply of ours last changed an object.
+fn changed(live: &ObjectMeta, manager: &str) -> Option<Timestamp> {
+    let ours = live.managed_fields.iter().flatten().find(|entry| {
+        entry.manager.as_deref() == Some(manager)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.is_none()
+    });
+    ours.and_then(|entry| entry.time.as_ref()).map(|time| time.0)
+}
+
+fn age(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(at)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+    }
+
+    /// An object that our apply changed at that second, and somebody else at every other.
+    fn changed_at(seconds: i64) -> ObjectMeta {
+        let entry = |manager: &str, operation: &str, time: i64| json!({"manager": manager, "operation": operation, "time": at(time)});
+        let fields =
+            [entry("gardener", "Apply", seconds), entry("gardener", "Update", 9999), entry("mole", "Update", 1)];
+        serde_json::from_value(json!({"uid": "1", "managedFields": fields})).unwrap()
+    }
+
+    /// A record after applies that changed something at these seconds.
+    fn after(seconds: impl IntoIterator<Item = i64>) -> Record {
+        let mut record = Record::default();
+        for second in seconds {
+            record.note("apples", None, &changed_at(second), "gardener", at(second));
+        }
+        record
+    }
+
+    #[test]
+    fn what_is_undone_again_and_again_is_written_no_more_until_the_first_time_is_long_ago() {
+        assert_eq!(after(0..10).pause("apples", at(10)), None);
+        let mut record = after(0..=10);
+        let left = |record: &Record, at: Timestamp| record.pause("apples", at).map(|pause| pause.left.as_secs());
+        assert_eq!(left(&record, at(61)), Some(540));
+        assert_eq!(record.pause("apples", at(61)).unwrap().others, ["mole".to_owned()].into());
+        assert_eq!(record.pause("pears", at(61)), None, "something else may be written at once");
+        assert_eq!(left(&record, at(601)), None);
+        record.note("apples", None, &changed_at(601), "gardener", at(601));
+        assert_eq!(left(&record, at(601)), Some(1), "it is one at a time from then on");
+    }
+
+    #[test]
+    fn applies_that_change_nothing_and_those_that_ask_for_something_else_do_not_count() {
+        let mut record = after([1]);
+        for second in 2..40 {
+            record.note("apples", None, &changed_at(1), "gardener", at(second));
+        }
+        assert!(record.again.is_empty());
+        for second in 2..40 {
+            record.note(&format!("{second} apples"), None, &changed_at(second), "gardener", at(second));
+        }
+        assert!(record.again.is_empty());
+        let mut another = changed_at(50);
+        another.uid = Some("2".into());
+        let mut record = after(0..=5);
+        record.note("apples", None, &another, "gardener", at(50));
+        assert!(record.again.is_empty(), "it was deleted and made anew");
+    }
+}
