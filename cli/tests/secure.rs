@@ -1,5 +1,5 @@
 //! A cloud in which everybody who can talks by TLS: Keystone with its clients and its database, the members of Galera and of
-//! Valkey with each other. A token outlives the death of all servers of the database at once.
+//! Valkey with each other, RabbitMQ with everybody. A token outlives the death of all servers of the database at once.
 
 mod cloud;
 mod machine;
@@ -38,6 +38,37 @@ spec:
     keystone: {replicas: 2}
 ";
 
+/// A virtual host and a user of it, which are made over the management interface.
+const TOPOLOGY: &str = "
+apiVersion: rabbitmq.com/v1beta1
+kind: Vhost
+metadata: {name: carrots, namespace: cloud}
+spec: {name: /carrots, rabbitmqClusterReference: {name: rabbitmq}}
+---
+apiVersion: rabbitmq.com/v1beta1
+kind: User
+metadata: {name: hare, namespace: cloud}
+spec: {rabbitmqClusterReference: {name: rabbitmq}}
+";
+
+/// Asks a broker for the protocol that it speaks, as clients do who know its address and whom to trust.
+const KNOCK: &str = r#"
+import socket, ssl, sys
+host, authorities = sys.argv[1:]
+context = ssl.create_default_context(cafile=authorities)
+with socket.create_connection((host, 5671), 20) as plain:
+    with context.wrap_socket(plain, server_hostname="rabbitmq.cloud.svc") as secure:
+        secure.sendall(b"AMQP\x00\x00\x09\x01")
+        # A method frame on channel 0: the broker begins the conversation.
+        print(secure.version(), secure.recv(3).hex())
+for port in (5672, 15672, 15692):
+    try:
+        socket.create_connection((host, port), 5).close()
+        print("open:", port)
+    except OSError:
+        pass
+"#;
+
 /// Signs in to the database with what a pod of Keystone signs in with, as it does and then in the clear.
 const SIGN_IN: &str = r#"
 import json, pymysql
@@ -58,6 +89,8 @@ fn up() -> Cloud {
     machine.import_itself();
     machine.write("cloud.yaml", CLOUD);
     machine.write("sign_in.py", SIGN_IN);
+    machine.write("topology.yaml", TOPOLOGY);
+    machine.write("knock.py", KNOCK);
     machine.ok("kubectl create namespace cloud && kubectl apply -f cloud.yaml");
     machine.ok("kubectl -n cloud wait --for=condition=Ready controlplane/lab --timeout=480s || ($C5C3 why; false)");
     let cloud = Cloud::on(machine);
@@ -73,6 +106,7 @@ fn with_tls_nobody_talks_in_the_clear_and_a_token_outlives_all_servers_of_the_da
     cloud.still_good(&token);
     the_database_lets_nobody_in_without_tls(&cloud);
     members_of_valkey_talk_by_tls_alone(&cloud.machine);
+    brokers_talk_by_tls_alone(&cloud.machine);
 
     let servers: Vec<_> = (0..3).map(|number| format!("mariadb-{number}")).collect();
     cloud.machine.crash("cloud", &servers, "mariadbd");
@@ -101,4 +135,14 @@ fn members_of_valkey_talk_by_tls_alone(machine: &Machine) {
     }
     let told = "kubectl -n cloud get secret valkey-valkey-binding -o jsonpath='{.data.tlsEnabled}' | base64 -d";
     machine.says(told, "true");
+}
+
+fn brokers_talk_by_tls_alone(machine: &Machine) {
+    machine.ok("kubectl -n cloud get secret rabbitmq-tls -o jsonpath='{.data.ca\\.crt}' | base64 -d > notary.crt");
+    let address = "$(kubectl -n cloud get service rabbitmq -o jsonpath='{.spec.clusterIP}')";
+    machine.says(&format!("python3 knock.py {address} notary.crt"), "TLSv1.3 010000");
+    let told = "kubectl -n cloud get secret rabbitmq-default-user -o jsonpath='{.data.port}' | base64 -d";
+    machine.says(told, "5671");
+    machine.ok("kubectl apply -f topology.yaml");
+    machine.ok("kubectl -n cloud wait --for=condition=Ready vhost/carrots user.rabbitmq.com/hare --timeout=120s");
 }

@@ -11,8 +11,9 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -175,6 +176,17 @@ impl Server {
     fn unreachable(&self, why: impl std::fmt::Display) -> HttpError {
         HttpError::Unreachable { server: self.name(), why: why.to_string() }
     }
+}
+
+/// What a client trusts that has these authorities, PEM; none if they cannot be read.
+pub(crate) fn trusting(authorities: &[u8]) -> Option<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authorities) {
+        roots.add(certificate.ok()?).ok()?;
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().ok()?;
+    Some(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Name and namespace of the Service, if a host is one.

@@ -194,7 +194,8 @@ pub struct Global {
     /// Region of every endpoint. `RegionOne` when absent. It cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
-    /// TLS on every API.
+    /// TLS on every API, and of MariaDB, RabbitMQ and Valkey with everybody. Memcached has none, and answers its own namespace
+    /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<GlobalTls>,
     /// Metrics.
@@ -205,7 +206,7 @@ pub struct Global {
     pub policy_overrides: Option<PolicyOverrides>,
 }
 
-/// TLS on every API, with certificates from one issuer.
+/// TLS on every API and of the servers that can, with certificates from one issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GlobalTls {

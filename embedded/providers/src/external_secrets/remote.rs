@@ -1,20 +1,16 @@
 //! A KV engine of OpenBao or Vault, as a store names it: how to log in, read, write and delete.
 
-use std::sync::Arc;
-
 use c5c3_api::ext::external_secrets::{CaProviderKind, KvVersion, SecretRef, StoreKind, Vault};
 use http::{Method, StatusCode, header};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Error;
-use crate::http::{HttpError, Server, encoded};
+use crate::http::{HttpError, Server, encoded, trusting};
 use crate::objects;
 use crate::store::ACCOUNT;
 
@@ -134,13 +130,7 @@ async fn trust(client: &Client, vault: &Vault, home: &Home<'_>) -> Result<Option
         (None, None) => return Err(Error::Missing("spec.provider.vault: https needs caBundle or caProvider".into())),
     };
     let wrong = || Error::Missing("spec.provider.vault: the authority's certificate cannot be read".into());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        roots.add(certificate.map_err(|_| wrong())?).map_err(|_| wrong())?;
-    }
-    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|_| wrong())?;
-    Ok(Some(builder.with_root_certificates(roots).with_no_client_auth()))
+    trusting(&pem).map(Some).ok_or_else(wrong)
 }
 
 async fn token(client: &Client, vault: &Vault, home: &Home<'_>, server: &Server) -> Result<String, Error> {

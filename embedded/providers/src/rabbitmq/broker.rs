@@ -2,13 +2,15 @@
 
 use c5c3_api::ext::rabbitmq::{ALLOWED_NAMESPACES, RabbitmqCluster, RabbitmqClusterRef};
 use kube::{Client, ResourceExt};
+use rustls::ClientConfig;
 
 use crate::failure::Error;
-use crate::http::Server;
+use crate::http::{Server, trusting};
 use crate::objects;
 
-/// The port of the management interface.
+/// The ports of the management interface, in the clear and with TLS.
 const MANAGEMENT: u16 = 15672;
+const MANAGEMENT_TLS: u16 = 15671;
 
 /// How it stands with the broker that an object names.
 pub(super) enum Broker {
@@ -48,9 +50,22 @@ impl Broker {
         let (Some(user), Some(password)) = (secret.get("username"), secret.get("password")) else {
             return Err(Error::Missing(format!("the Secret {home}/{} has no username and password", binding.name)));
         };
-        let server = Server::new(client, &format!("http://{name}.{home}.svc:{MANAGEMENT}"), None)?;
+        let host = format!("{name}.{home}.svc");
+        let server = match trusted(client, home, &cluster).await? {
+            Some(trusted) => Server::new(client, &format!("https://{host}:{MANAGEMENT_TLS}"), Some(trusted))?,
+            None => Server::new(client, &format!("http://{host}:{MANAGEMENT}"), None)?,
+        };
         Ok(Self::There(server.basic(user, password)?))
     }
+}
+
+/// Whom to trust to vouch for a broker; none if it speaks no TLS.
+async fn trusted(client: &Client, home: &str, cluster: &RabbitmqCluster) -> Result<Option<ClientConfig>, Error> {
+    let Some(name) = cluster.spec.tls.as_ref().and_then(|tls| tls.secret_name.as_ref()) else { return Ok(None) };
+    let secret = objects::secret(client, home, name).await?.unwrap_or_default();
+    let trusted = secret.get("ca.crt").and_then(|authorities| trusting(authorities.as_bytes()));
+    let missing = || Error::Missing(format!("the Secret {home}/{name} has no authority in ca.crt that can be trusted"));
+    trusted.map(Some).ok_or_else(missing)
 }
 
 /// A broker that has no object, by a Secret that tells how to reach it.

@@ -107,11 +107,12 @@ fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<Said> {
             ..Said::no(RECONCILE_SUCCESS, "ReconciliationPaused", "the label rabbitmq.com/pauseReconciliation is true")
         });
     }
-    if cluster.spec.tls.as_ref().is_some_and(|tls| tls.disable_non_tls_listeners == Some(true)) {
-        return no(
-            "NotProvided",
-            "spec.tls.disableNonTLSListeners: the embedded cluster keeps its plain listeners".into(),
-        );
+    if let Some(tls) = &cluster.spec.tls
+        && tls.disable_non_tls_listeners == Some(true)
+        && tls.secret_name.is_none()
+    {
+        // As the genuine operator: nobody could connect at all.
+        return no("TLSError", "spec.tls.disableNonTLSListeners: needs secretName".into());
     }
     if let Some(field) = patched(cluster) {
         let why =
@@ -274,8 +275,10 @@ mod tests {
 
     #[test]
     fn what_the_embedded_cluster_does_not_provide_is_refused_by_name() {
-        let said = refused(&cluster(json!({"tls": {"disableNonTLSListeners": true}})), &Seen::default()).unwrap();
+        let tls = |tls: Value| refused(&cluster(json!({ "tls": tls })), &Seen::default());
+        let said = tls(json!({"disableNonTLSListeners": true})).unwrap();
         assert!(said.message.starts_with("spec.tls.disableNonTLSListeners"));
+        assert_eq!(tls(json!({"disableNonTLSListeners": true, "secretName": "burrow-tls"})), None);
         let patched = |patches: Value| refused(&cluster(json!({"override": patches})), &Seen::default());
         let said = patched(json!({"statefulSet": {"spec": {"replicas": 5}}})).unwrap();
         assert!(said.message.starts_with("spec.override.statefulSet:"));

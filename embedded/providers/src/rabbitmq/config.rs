@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use c5c3_api::blocks::Quantity;
-use c5c3_api::ext::rabbitmq::RabbitmqCluster;
+use c5c3_api::ext::rabbitmq::{RabbitmqCluster, RabbitmqTls};
 use c5c3_kit::hash;
 use kube::ResourceExt;
 
@@ -70,24 +70,33 @@ fn defaults(cluster: &RabbitmqCluster) -> String {
         Some(limit) => format!("total_memory_available_override_value = {limit}"),
         None => "vm_memory_high_watermark.absolute = 512MiB".to_owned(),
     });
-    if cluster.spec.tls.as_ref().is_some_and(|tls| tls.secret_name.is_some()) {
-        lines.extend(tls(cluster.spec.tls.as_ref().is_some_and(|tls| tls.ca_secret_name.is_some())));
+    if let Some(tls) = cluster.spec.tls.as_ref().filter(|tls| tls.secret_name.is_some()) {
+        lines.extend(encrypted(tls));
     }
     lines.join("\n") + "\n"
 }
 
-fn tls(clients_are_verified: bool) -> Vec<String> {
-    let mut lines = vec![
-        "listeners.ssl.default = 5671".to_owned(),
-        "ssl_options.certfile = /tls/tls.crt".to_owned(),
-        "ssl_options.keyfile = /tls/tls.key".to_owned(),
-    ];
-    if clients_are_verified {
-        lines.extend([
-            "ssl_options.cacertfile = /tls-ca/ca.crt".to_owned(),
-            "ssl_options.verify = verify_peer".to_owned(),
-        ]);
+/// What listens with a certificate, and whether that is all that listens. Once the interfaces speak TLS, they listen in the
+/// clear only where they are told to.
+fn encrypted(tls: &RabbitmqTls) -> Vec<String> {
+    let mut lines = vec!["listeners.ssl.default = 5671".to_owned()];
+    let is_plain = tls.disable_non_tls_listeners != Some(true);
+    if !is_plain {
+        lines.push("listeners.tcp = none".to_owned());
     }
+    for (interface, port, plain_port) in [("management", 15671, 15672), ("prometheus", 15691, 15692)] {
+        lines.push(format!("{interface}.ssl.port = {port}"));
+        lines.extend(is_plain.then(|| format!("{interface}.tcp.port = {plain_port}")));
+    }
+    for options in ["ssl_options", "management.ssl", "prometheus.ssl"] {
+        lines.push(format!("{options}.certfile = /tls/tls.crt"));
+        lines.push(format!("{options}.keyfile = /tls/tls.key"));
+        if tls.ca_secret_name.is_some() {
+            lines.push(format!("{options}.cacertfile = /tls-ca/ca.crt"));
+        }
+    }
+    // Clients show certificates to the queues; the interfaces ask for passwords alone.
+    lines.extend(tls.ca_secret_name.is_some().then(|| "ssl_options.verify = verify_peer".to_owned()));
     lines
 }
 
@@ -157,6 +166,19 @@ mod tests {
         assert_eq!(hash(json!({"replicas": 1})), hash(json!({"replicas": 3})));
         assert_ne!(hash(json!({})), hash(json!({"rabbitmq": {"additionalConfig": "channel_max = 7"}})));
         assert_ne!(hash(json!({})), hash(json!({"rabbitmq": {"additionalPlugins": ["rabbitmq_stream"]}})));
+    }
+
+    #[test]
+    fn with_a_certificate_everything_speaks_tls_and_nothing_else_if_that_is_asked_for() {
+        let with =
+            |only: bool| files(json!({"tls": {"secretName": "burrow-tls", "disableNonTLSListeners": only}})).defaults;
+        for line in ["listeners.ssl.default = 5671", "management.ssl.port = 15671", "prometheus.ssl.port = 15691"] {
+            assert!(with(false).contains(line) && with(true).contains(line), "{line}");
+        }
+        for line in ["management.tcp.port = 15672", "prometheus.tcp.port = 15692"] {
+            assert!(with(false).contains(line) && !with(true).contains(line), "{line}");
+        }
+        assert!(with(true).contains("listeners.tcp = none") && !with(false).contains("listeners.tcp"));
     }
 
     #[test]

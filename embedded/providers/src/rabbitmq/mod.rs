@@ -7,8 +7,9 @@
 //! | Vhost, User, Permission | the calls of `calls.rs` to the management interface of the broker that they name |
 //!
 //! Beside what the genuine operators do, quorum queues are the default, and members find each other by a list of their
-//! lasting names rather than by asking the API. Not provided: `tls.disableNonTLSListeners` and `override`, which are
-//! refused by name, Vault, and waiting for queues to be in sync before a member stops.
+//! lasting names rather than by asking the API. Over TLS, those in `ca.crt` of the brokers' certificate are trusted, where the
+//! genuine topology operator has to be told whom to trust. Not provided: `override`, which is refused by name, Vault, and
+//! waiting for queues to be in sync before a member stops.
 
 mod broker;
 mod calls;

@@ -68,8 +68,8 @@ pub(super) fn plan(cluster: &RabbitmqCluster, secrets: &Secrets) -> Plan {
 
 /// The Secret of the user that is there from the start.
 fn first_user(cluster: &RabbitmqCluster, names: &Names, user: &str, password: &str) -> Child {
-    let (host, port) = (names.host(), if has_tls(cluster) { "5671" } else { "5672" });
-    let scheme = if has_tls(cluster) { "amqps" } else { "amqp" };
+    let host = names.host();
+    let (scheme, port) = if has_tls(cluster) { ("amqps", "5671") } else { ("amqp", "5672") };
     secret_child(
         &names.metadata(&default_user_secret(&names.cluster)),
         "Opaque",
@@ -86,8 +86,26 @@ fn first_user(cluster: &RabbitmqCluster, names: &Names, user: &str, password: &s
     )
 }
 
+/// Whether brokers have a certificate.
 fn has_tls(cluster: &RabbitmqCluster) -> bool {
     cluster.spec.tls.as_ref().is_some_and(|tls| tls.secret_name.is_some())
+}
+
+/// Whether brokers take connections in the clear.
+fn is_plain(cluster: &RabbitmqCluster) -> bool {
+    !has_tls(cluster) || cluster.spec.tls.as_ref().is_none_or(|tls| tls.disable_non_tls_listeners != Some(true))
+}
+
+/// What listens for clients: name, port, and the protocol that is spoken there.
+fn listeners(cluster: &RabbitmqCluster) -> Vec<(&'static str, u16, &'static str)> {
+    let plain = [("amqp", 5672, "amqp"), ("management", 15672, "http"), ("prometheus", 15692, "prometheus.io/metrics")];
+    let encrypted = [
+        ("amqps", 5671, "amqps"),
+        ("management-tls", 15671, "https"),
+        ("prometheus-tls", 15691, "prometheus.io/metric-tls"),
+    ];
+    let plain = plain.into_iter().filter(|_| is_plain(cluster));
+    plain.chain(encrypted.into_iter().filter(|_| has_tls(cluster))).collect()
 }
 
 /// Gives every member a name, before it is ready too: members look for each other while they start.
@@ -106,15 +124,8 @@ fn nodes_service(names: &Names) -> Child {
 
 fn client_service(cluster: &RabbitmqCluster, names: &Names) -> Child {
     let given = cluster.spec.service.clone().unwrap_or_default();
-    let port = |name: &str, number: u16, protocol: &str| json!({"name": name, "port": number, "targetPort": number, "protocol": "TCP", "appProtocol": protocol});
-    let mut ports = vec![
-        port("amqp", 5672, "amqp"),
-        port("management", 15672, "http"),
-        port("prometheus", 15692, "prometheus.io/metrics"),
-    ];
-    if has_tls(cluster) {
-        ports.push(port("amqps", 5671, "amqps"));
-    }
+    let port = |(name, number, protocol): (&str, u16, &str)| json!({"name": name, "port": number, "targetPort": number, "protocol": "TCP", "appProtocol": protocol});
+    let ports: Vec<Value> = listeners(cluster).into_iter().map(port).collect();
     let mut metadata = names.metadata(&names.cluster);
     metadata["annotations"] = json!(given.annotations);
     child::<Service>(json!({
@@ -171,18 +182,18 @@ fn brokers(cluster: &RabbitmqCluster, names: &Names, files: &Files) -> Child {
 fn broker(cluster: &RabbitmqCluster, names: &Names, mounts: &[Value]) -> Value {
     let image = cluster.spec.image.as_deref().unwrap_or(IMAGE);
     let port = |name: &str, number: u16| json!({"name": name, "containerPort": number, "protocol": "TCP"});
+    let mut ports = vec![port("epmd", 4369), port("cluster-rpc", 25672)];
+    ports.extend(listeners(cluster).into_iter().map(|(name, number, _)| port(name, number)));
+    let amqp = if is_plain(cluster) { "amqp" } else { "amqps" };
     let mut broker = json!({
         "name": "rabbitmq",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["/usr/bin/tini", "--", "/bin/sh", "/conf/start.sh"],
         "env": environment(names),
-        "ports": [
-            port("epmd", 4369), port("cluster-rpc", 25672), port("amqp", 5672), port("management", 15672),
-            port("prometheus", 15692),
-        ],
+        "ports": ports,
         // The listener is the last thing that opens, and closes while the member sees no majority.
-        "readinessProbe": {"tcpSocket": {"port": "amqp"}, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 3},
+        "readinessProbe": {"tcpSocket": {"port": amqp}, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 3},
         "securityContext": container_security(),
         "volumeMounts": mounts,
     });
@@ -292,6 +303,22 @@ mod tests {
             "terminationGracePeriodSeconds": 7,
         });
         insta::assert_snapshot!(plan(&cluster(spec), &Secrets { first_user: None, ..secrets() }).golden());
+    }
+
+    #[test]
+    fn brokers_that_speak_tls_alone_have_no_other_port() {
+        let only = json!({"tls": {"secretName": "burrow-tls", "disableNonTLSListeners": true}});
+        let plan = plan(&cluster(only), &secrets());
+        let text = |kind: &str, name: &str| {
+            let found = plan.children().find(|child| child.resource.kind == kind && child.reference().name == name);
+            found.unwrap().object.data.to_string()
+        };
+        for text in [text("Service", "burrow"), text("StatefulSet", "burrow-server")] {
+            for (port, is_there) in [(5671, true), (15671, true), (5672, false), (15672, false), (15692, false)] {
+                assert_eq!(text.contains(&format!("ort\":{port}")), is_there, "{port}: {text}");
+            }
+        }
+        assert!(text("StatefulSet", "burrow-server").contains(r#""tcpSocket":{"port":"amqps"}"#));
     }
 
     #[test]

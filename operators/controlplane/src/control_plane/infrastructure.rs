@@ -4,12 +4,14 @@
 
 use c5c3_api::blocks::{IssuerKind, ObjectName, Quantity, Quorum, Resources, Size};
 use c5c3_api::c5c3::ControlPlane;
-use c5c3_api::ext::cert_manager::{ClusterIssuer, Issuer};
+use c5c3_api::ext::cert_manager::{Certificate, CertificateSpec, ClusterIssuer, Issuer, Usage};
 use c5c3_api::ext::mariadb::{
     Galera, GaleraPrimary, GaleraRecovery, GeneratedSecretKey, MariaDB, MariaDBSpec, MariaDBTls, PvcRetention,
     PvcRetentionPolicy, Storage,
 };
-use c5c3_api::ext::rabbitmq::{BrokerResources, Configuration, Persistence, RabbitmqCluster, RabbitmqClusterSpec};
+use c5c3_api::ext::rabbitmq::{
+    BrokerResources, Configuration, Persistence, RabbitmqCluster, RabbitmqClusterSpec, RabbitmqTls,
+};
 use c5c3_api::ext::valkey::{Valkey, ValkeyCertManager, ValkeyMetrics, ValkeySpec, ValkeyTls};
 use c5c3_api::ext::{IssuerRef, Toggle};
 use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated, readiness};
@@ -22,6 +24,9 @@ use super::{own, reference};
 
 /// The Secret with the password of MariaDB's root, key `password`.
 pub(super) const ROOT_SECRET: &str = "mariadb-root-credentials";
+
+/// The Certificate of the brokers, and the Secret that it is in.
+const QUEUE_CERTIFICATE: &str = "rabbitmq-tls";
 
 /// The size of volumes when none is asked for, of MariaDB and of RabbitMQ.
 pub(super) const DATABASE_SIZE: &str = "100Gi";
@@ -127,10 +132,33 @@ pub(super) fn rabbitmq(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>)
             additional_config: Some("cluster_partition_handling = pause_minority\n".into()),
             ..Configuration::default()
         }),
+        tls: cloud.issuer().map(|_| RabbitmqTls {
+            secret_name: Some(QUEUE_CERTIFICATE.into()),
+            ca_secret_name: None,
+            disable_non_tls_listeners: Some(true),
+        }),
         ..RabbitmqClusterSpec::default()
     };
     let step = no_class(step, "rabbitmq", queue_class(cloud), cloud, inputs);
+    let step = no_issuer(step, cloud, inputs).children(queue_certificate(cloud));
     step.child(Child::new(&RabbitmqCluster { metadata: named("rabbitmq", cloud), spec, status: None }))
+}
+
+/// The certificate of the brokers, whose operator makes none. It holds for the Service and for each of them.
+fn queue_certificate(cloud: &Cloud) -> Option<Child> {
+    let names = ["rabbitmq", "*.rabbitmq-nodes"].into_iter().flat_map(|name| {
+        let short = format!("{name}.{}", cloud.namespace);
+        [format!("{short}.svc.cluster.local"), format!("{short}.svc"), short]
+    });
+    let spec = CertificateSpec {
+        secret_name: QUEUE_CERTIFICATE.into(),
+        issuer_ref: cloud.issuer()?.into(),
+        dns_names: names.chain(["rabbitmq".to_owned()]).collect(),
+        usages: vec![Usage::DigitalSignature, Usage::KeyEncipherment, Usage::ServerAuth],
+        ..CertificateSpec::default()
+    };
+    let metadata = named(QUEUE_CERTIFICATE, cloud);
+    Some(Child::new(&Certificate { metadata, spec, status: None }))
 }
 
 pub(super) fn valkey(cloud: &Cloud) -> Child {

@@ -14,7 +14,7 @@ mod settled;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::cortex::Cortex;
-use c5c3_api::ext::cert_manager::{ClusterIssuer, Issuer};
+use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
@@ -47,6 +47,7 @@ impl Controller for ControlPlanes {
 
     fn children(&self) -> Vec<KindRef> {
         let beside = [
+            KindRef::of::<Certificate>(),
             KindRef::of::<Secret>(),
             KindRef::of::<Service>(),
             KindRef::of::<PodDisruptionBudget>(),
