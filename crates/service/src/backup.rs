@@ -110,6 +110,20 @@ impl Store {
             .fields(json!({"spec": {"deletionPolicy": when_deleted(kept)}}))
     }
 
+    /// What has to be read to find out whether a Secret is in the store as it is here.
+    pub fn writes<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Option<Ref> {
+        self.is_used(inputs).then(|| Ref::namespaced::<PushSecret>(&instance.namespace, push(secret)))
+    }
+
+    /// Why a Secret is not in the store as it is here; none if it is.
+    pub fn unwritten<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Option<String> {
+        let writes = self.writes(inputs, instance, secret)?;
+        match inputs.get(&writes) {
+            Some(push) => readiness::wait(&writes, push)?.now,
+            None => self.asked.then(|| "nothing writes them there yet; is External Secrets installed?".to_owned()),
+        }
+    }
+
     /// What has to be read to find out what the store has of a Secret that is gone: what asks it, and what that writes.
     pub fn answers<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Vec<Ref> {
         let asks = Ref::namespaced::<ExternalSecret>(&instance.namespace, restore(secret));

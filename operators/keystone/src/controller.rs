@@ -131,8 +131,8 @@ impl Controller for Keystones {
             .step(parts.services_step(inputs))
             .step(parts.keys_step(inputs, &keys))
             .step(parts.database_step(resolved.as_ref()))
-            .step(parts.schema_step(known, valid.course))
             .step(parts.config_step(resolved.as_ref()))
+            .step(parts.schema_step(known, valid.course))
             .step(parts.deployment_step(inputs, known))
             .step(parts.bootstrap_step(known, password.as_ref()))
             .step(health);

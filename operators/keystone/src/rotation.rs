@@ -110,11 +110,14 @@ impl Repository<'_> {
         ]
     }
 
-    /// What has to be read as well once those are known to be gone.
+    /// What has to be read as well once those are read: what tells how their backup is, or what it has if they are gone.
     pub fn more_needs<K: Resource>(&self, inputs: &Inputs<K>) -> Vec<Ref> {
         let [live, ..] = self.needs();
-        let gone = inputs.has_read(&live) && inputs.get(&live).is_none();
-        if gone { self.store.answers(inputs, self.instance, &self.secret()) } else { Vec::new() }
+        match inputs.has_read(&live).then(|| inputs.get(&live)) {
+            None => Vec::new(),
+            Some(None) => self.store.answers(inputs, self.instance, &self.secret()),
+            Some(Some(_)) => self.store.writes(inputs, self.instance, &self.secret()).into_iter().collect(),
+        }
     }
 
     /// The keys as they are; none if there are none that can be read.

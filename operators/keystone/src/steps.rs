@@ -40,9 +40,10 @@ pub(crate) struct Resolved {
     pub(crate) ini: Ini,
 }
 
-/// What is missing for that, step by step.
+/// What is missing for that, step by step, and the account if it is not.
 #[derive(Debug, Default)]
 pub(crate) struct Missing {
+    pub(crate) account: Option<Account>,
     pub(crate) secrets: Vec<Wait>,
     pub(crate) database: Vec<Wait>,
     pub(crate) config: Vec<Wait>,
@@ -67,12 +68,11 @@ impl Parts<'_> {
         if !runs {
             missing.config.extend(dependencies::waits(&self.spec.depends_on, inputs, &self.instance.namespace));
         }
-        let (Some(account), Some(address), Some(servers), Some(rules)) = (account, address, servers, rules) else {
-            return Err(missing);
+        let (Some(account), Some(address), Some(servers), Some(rules), []) =
+            (account.clone(), address, servers, rules, missing.config.as_slice())
+        else {
+            return Err(Missing { account, ..missing });
         };
-        if !missing.config.is_empty() {
-            return Err(missing);
-        }
         let connections = Connections {
             database: self.database.url(&address),
             account: Database::parameters(&account),
@@ -129,7 +129,9 @@ impl Parts<'_> {
         for (repository, decision) in [(self.fernet(), &keys.fernet), (self.credential(None), &keys.credential)] {
             match decision {
                 Ok(Decision { state, note, .. }) => {
-                    notes.push(format!("{}: {note}", repository.purpose));
+                    let unsaved = self.store.unwritten(inputs, &self.instance, &repository.secret());
+                    let unsaved = unsaved.map(|why| format!("; they are not backed up: {why}")).unwrap_or_default();
+                    notes.push(format!("{}: {note}{unsaved}", repository.purpose));
                     step = step.children(repository.objects(state, &self.image, &scripts.name()));
                     // Since when each is the primary tells sets of keys apart, and nothing about the keys.
                     let (secret, version) = (repository.secret(), keys::written(&state.since));
@@ -164,13 +166,19 @@ impl Parts<'_> {
                 let step = step.node("database", []).children(self.database.objects(&resolved.account));
                 step.done("there is a database with an account")
             }
-            Err(missing) => Step { waits: missing.database.clone(), ..step.node("database", ["secrets"]) },
+            Err(missing) => {
+                // The database waits for nothing but its server and its account.
+                let objects = missing.account.iter().flat_map(|account| self.database.objects(account));
+                let step = step.node("database", ["secrets"]).children(objects);
+                Step { waits: missing.database.clone(), ..step.done("there is a database with an account") }
+            }
         }
     }
 
     pub(crate) fn schema_step(&self, resolved: Option<&Resolved>, course: Course) -> Step {
-        let step = Step::new("DatabaseReady").node("schema", ["database"]).done("the schema is that of the version");
-        let Some(Resolved { ini, .. }) = resolved else { return step };
+        let step = Step::new("DatabaseReady").done("the schema is that of the version");
+        let Some(Resolved { ini, .. }) = resolved else { return step.node("schema", ["database", "config"]) };
+        let step = step.node("schema", ["database"]);
         step.child(self.schema_files(ini).child()).child(self.schema_job(ini, course))
     }
 
@@ -281,8 +289,11 @@ impl Parts<'_> {
     }
 
     pub(crate) fn bootstrap_step(&self, resolved: Option<&Resolved>, password: Option<&SecretString>) -> Step {
-        let step = Step::new("BootstrapReady").node("bootstrap", ["secrets", "schema", "keys"]);
-        let (Some(Resolved { ini, .. }), Some(password)) = (resolved, password) else { return step };
+        let step = Step::new("BootstrapReady");
+        let (Some(Resolved { ini, .. }), Some(password)) = (resolved, password) else {
+            return step.node("bootstrap", ["secrets", "schema", "config", "keys"]);
+        };
+        let step = step.node("bootstrap", ["secrets", "schema", "keys"]);
         let done = format!("{} is the administrator of {}", self.bootstrap.admin_user, self.bootstrap.region);
         let files = self.bootstrap_files(ini, password);
         step.child(files.child()).child(self.bootstrap_job(ini, password)).done(done)

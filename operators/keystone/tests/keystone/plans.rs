@@ -161,6 +161,46 @@ fn keys_that_are_rotated_are_pushed_at_once() {
 }
 
 #[test]
+fn a_backup_that_fails_is_said_beside_the_keys() {
+    let said = |status: &str| {
+        let ready = json!({"type": "Ready", "status": status, "reason": "Errored", "message": "permission denied"});
+        let push = |purpose: &str| {
+            json!({"apiVersion": "external-secrets.io/v1alpha1", "kind": "PushSecret",
+            "metadata": {"name": format!("gate-{purpose}-keys-backup"), "namespace": "cloud", "generation": 1},
+            "spec": {"secretStoreRefs": [], "selector": {}},
+            "status": {"syncedResourceVersion": "1-0a", "conditions": [ready]}})
+        };
+        let world = World::default().with_keys().with(push("fernet")).with(push("credential"));
+        let plan = world.plan(&keystone(&json!({"secretStoreRef": {"name": "vault"}}))).unwrap();
+        plan.steps.iter().find(|step| step.condition == "FernetKeysReady").unwrap().done.clone()
+    };
+    let asked = World::default().with_keys().plan(&keystone(&json!({"secretStoreRef": {"name": "vault"}}))).unwrap();
+    let keys = asked.steps.iter().find(|step| step.condition == "FernetKeysReady").unwrap();
+    assert!(keys.done.contains("is External Secrets installed?"), "{}", keys.done);
+    let failed = said("False");
+    assert!(
+        failed.contains("fernet: 2 keys, the primary is 1; they are not backed up: Errored: permission denied"),
+        "{failed}"
+    );
+    assert!(!said("True").contains("backed up"));
+}
+
+#[test]
+fn what_is_missing_for_the_configuration_holds_up_no_database_and_nothing_is_called_done_for_it() {
+    let spec = json!({"policyOverrides": {"configMapRef": {"name": "lost"}}});
+    let plan = World::default().with_keys().plan(&keystone(&spec)).unwrap();
+    let step = |name: &str| plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == name).unwrap();
+    assert_eq!(step("config").waits.len(), 1);
+    assert_eq!(step("database").children.len(), 3);
+    for name in ["schema", "bootstrap", "deployment"] {
+        assert!(
+            step(name).children.is_empty() && step(name).node.as_ref().unwrap().needs.contains(&"config"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn keys_are_pushed_to_a_store_that_is_there() {
     let pushes = |world: &World, spec: &Value| {
         let plan = world.plan(&keystone(spec)).unwrap();
