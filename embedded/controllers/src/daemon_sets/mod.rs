@@ -76,13 +76,13 @@ async fn reconcile(set: Arc<DaemonSet>, context: Context, backoff: Arc<Backoff>)
         context.events.warning(&set, "SelectingAll", message.into()).await;
         return Ok(None);
     };
-    let pods = claims::claimed(client, &context.pods, &set, &selector, |_: &Pod| true).await?;
+    let mut pods = claims::claimed(client, &context.pods, &set, &selector, |_: &Pod| true).await?;
     let revisions = history::list(client, &set, &selector).await?;
     let mut collisions = set.status.as_ref().and_then(|status| status.collision_count);
     let current = history::ensure(client, &set, &spec(&set).template, HASH, &revisions, &mut collisions).await?;
     // One that somebody made by hand may lack it.
     let hash = current.labels().get(HASH).cloned().unwrap_or_else(|| current.name_any());
-    merge(&context, &set, &revisions, &current, &hash, &pods).await?;
+    merge(&context, &set, &revisions, &current, &hash, &mut pods).await?;
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;
     let seen = decide::Seen { set: &set, hash: &hash, nodes: &nodes, pods: &pods, collisions, now: Timestamp::now() };
     let plan = decide::plan(&seen, &|node| backoff.left(&set, node, seen.now));
@@ -96,22 +96,23 @@ async fn reconcile(set: Arc<DaemonSet>, context: Context, backoff: Arc<Backoff>)
     Ok(again)
 }
 
-/// Of several revisions of one template keeps one, and labels its pods with that one's hash.
+/// Of several revisions of one template keeps one, and labels its pods with that one's hash: also those at hand, which
+/// would be taken for pods of an older template otherwise, and replaced.
 async fn merge(
     context: &Context,
     set: &DaemonSet,
     revisions: &[ControllerRevision],
     current: &ControllerRevision,
     hash: &str,
-    pods: &[Pod],
+    pods: &mut [Pod],
 ) -> Result<(), kube::Error> {
     let duplicates: Vec<&ControllerRevision> = history::duplicates(revisions, current).collect();
     let hashes: HashSet<&String> = duplicates.iter().filter_map(|revision| revision.labels().get(HASH)).collect();
     let is_of_another =
-        |pod: &&Pod| pod.labels().get(HASH).is_some_and(|label| label != hash && hashes.contains(label));
-    for pod in pods.iter().filter(is_of_another) {
+        |pod: &&mut Pod| pod.labels().get(HASH).is_some_and(|label| label != hash && hashes.contains(label));
+    for pod in pods.iter_mut().filter(is_of_another) {
         let change = Patch::Merge(json!({"metadata": {"labels": {HASH: hash}}}));
-        pod.api(&context.client).patch(&pod.name_any(), &PatchParams::default(), &change).await?;
+        *pod = pod.api(&context.client).patch(&pod.name_any(), &PatchParams::default(), &change).await?;
     }
     history::delete(&context.client, set, duplicates.into_iter().map(ResourceExt::name_any).collect()).await
 }

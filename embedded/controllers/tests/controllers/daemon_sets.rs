@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -255,7 +256,29 @@ async fn a_set_lives_with_what_others_write_into_its_status() -> Tested {
     Ok(())
 }
 
-/// Conformance: "ControllerRevision should manage the lifecycle of a ControllerRevision".
+/// The names of the revisions of the set.
+async fn revisions_of(stage: &Stage) -> Result<BTreeSet<String>, kube::Error> {
+    let listed = stage.api::<ControllerRevision>().list(&ListParams::default().labels("app=agent")).await?;
+    Ok(listed.iter().map(ResourceExt::name_any).collect())
+}
+
+/// A revision that somebody made by hand after another one: of this template, under this hash.
+async fn by_hand(stage: &Stage, after: &ControllerRevision, data: Value, hash: &str) -> ControllerRevision {
+    let mut made = after.clone();
+    made.metadata = kube::core::ObjectMeta {
+        name: Some("agent-byhand".into()),
+        labels: after.metadata.labels.clone(),
+        owner_references: after.metadata.owner_references.clone(),
+        ..kube::core::ObjectMeta::default()
+    };
+    made.labels_mut().insert(HASH.into(), hash.into());
+    made.revision += 1;
+    made.data = Some(RawExtension(data));
+    stage.api::<ControllerRevision>().create(&PostParams::default(), &made).await.expect("a revision is created")
+}
+
+/// Conformance: "ControllerRevision should manage the lifecycle of a ControllerRevision", but that the one made by hand
+/// is of a template that the set never had: of two that are of the same one, the next look at the set leaves one.
 #[tokio::test]
 async fn revisions_are_read_patched_created_updated_and_deleted() -> Tested {
     let stage = Stage::set(&["n1"]).await;
@@ -267,26 +290,44 @@ async fn revisions_are_read_patched_created_updated_and_deleted() -> Tested {
     let patch = Patch::Merge(json!({"metadata": {"labels": {first.name_any(): "patched"}}}));
     let patched = revisions.patch(&first.name_any(), &PatchParams::default(), &patch).await?;
     assert_eq!(patched.labels()[&first.name_any()], "patched");
-    let mut second = patched.clone();
-    second.metadata = kube::core::ObjectMeta {
-        name: Some("agent-byhand".into()),
-        labels: patched.metadata.labels.clone(),
-        owner_references: patched.metadata.owner_references.clone(),
-        ..kube::core::ObjectMeta::default()
-    };
-    second.revision += 1;
-    revisions.create(&PostParams::default(), &second).await?;
-    assert_eq!(revisions.list(&ListParams::default().labels("app=agent")).await?.items.len(), 2);
+    let second = by_hand(&stage, &patched, template("agent:0"), "byhand").await.name_any();
+    assert_eq!(revisions_of(&stage).await?, BTreeSet::from([first.name_any(), second.clone()]));
+    // The set may look at it before its template changes, and make it again.
     revisions.delete(&first.name_any(), &DeleteParams::default()).await?;
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"agent-byhand": "updated"}}}));
-    revisions.patch("agent-byhand", &PatchParams::default(), &relabel).await?;
+    revisions.patch(&second, &PatchParams::default(), &relabel).await?;
     let change = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}});
     stage.change::<DaemonSet>("agent", change).await;
     eventually(&api, "agent", is_on(1)).await;
-    assert_eq!(revisions.list(&ListParams::default().labels("app=agent")).await?.items.len(), 2);
+    let mut kept = revisions_of(&stage).await?;
+    assert!(kept.contains(&second) && kept.iter().any(|name| *name != first.name_any() && *name != second), "{kept:?}");
     revisions
         .delete_collection(&DeleteParams::default(), &ListParams::default().labels("agent-byhand=updated"))
         .await?;
-    assert_eq!(revisions.list(&ListParams::default().labels("app=agent")).await?.items.len(), 1);
+    kept.remove(&second);
+    assert_eq!(revisions_of(&stage).await?, kept);
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_two_revisions_of_one_template_the_newer_is_kept_and_no_pod_is_restarted_for_it() -> Tested {
+    let stage = Stage::set(&["n1"]).await;
+    let api = stage.api::<DaemonSet>();
+    stage.create::<DaemonSet>(set("agent:1", json!({}))).await;
+    eventually(&api, "agent", is_on(1)).await;
+    let before = placed(&stage).await;
+    let first = stage.api::<ControllerRevision>().list(&ListParams::default()).await?.items.remove(0);
+    let same = first.data.clone().expect("a template").0;
+    let second = by_hand(&stage, &first, same, "byhand").await.name_any();
+    stage.change::<DaemonSet>("agent", json!({"metadata": {"annotations": {"look": "again"}}})).await;
+    let is_gone = |revision: Option<&ControllerRevision>| revision.is_none();
+    eventually(&stage.api::<ControllerRevision>(), &first.name_any(), is_gone).await;
+    assert_eq!(revisions_of(&stage).await?, BTreeSet::from([second]));
+    let is_relabelled = |pods: &[Pod]| pods.iter().all(|pod| pod.labels()[HASH] == "byhand" && is_ready(pod));
+    stage.pods_until("app=agent", is_relabelled).await;
+    // The set does one thing after the other: once it has seen this, a restart would have begun.
+    stage.change::<DaemonSet>("agent", json!({"spec": {"revisionHistoryLimit": 3}})).await;
+    eventually(&api, "agent", is_on(1)).await;
+    assert_eq!(placed(&stage).await, before);
     Ok(())
 }
