@@ -168,6 +168,14 @@ fn a_galera_cluster_keeps_what_it_acknowledged_whichever_of_its_servers_die_and_
     ledger.goes_on();
     ledger.has_lost_nothing();
 
+    // One differs from the others, who shut it out: it comes back with their data.
+    it.ok("sh ask.sh ledger-root ledger-0 'CREATE TABLE the_accounts.seals (number INT PRIMARY KEY)'");
+    let seal = "INSERT INTO the_accounts.seals VALUES (1)";
+    it.ok(&format!("sh ask.sh ledger-root ledger-2 'SET SESSION wsrep_on = OFF; {seal}'"));
+    it.ok(&format!("sh ask.sh ledger-root ledger-0 '{seal}'"));
+    it.eventually("kubectl logs ledger-2 | grep -c 'entry: was not in the cluster any more'", "1");
+    ledger.has_lost_nothing();
+
     // Another authority: old and new members could not talk to each other, so that all start anew.
     let trust = it.ok(r"kubectl get pod ledger-0 -o jsonpath='{.metadata.annotations.c5c3\.io/trust}'");
     for secret in ["notary", "ledger-server-cert"] {

@@ -125,6 +125,44 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_up_and_nobody_in_its_group_has_left_it() {
+        let left = |said: &[&str]| rule(&["has_left"], said) == "left";
+        assert!(left(&["wsrep_provider_name\tGalera"]));
+        assert!(left(&["wsrep_gcomm_uuid\t", "wsrep_provider_name\tGalera"]));
+        assert!(!left(&["wsrep_gcomm_uuid\tcc6cd19a", "wsrep_provider_name\tGalera"]));
+        // One that does not answer starts, copies, or ends.
+        assert!(!left(&[]));
+    }
+
+    /// What a member says it does after its server has told it of a component.
+    fn phase_after(phase: &str, told: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        std::fs::write(&state, format!("1 {phase} aaaa 7 0 1\n")).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mariadb/scripts/notify.sh");
+        let done = Command::new("sh").arg(script).args(told).env("STATE", &state).status().unwrap();
+        assert!(done.success());
+        Member::parse(&std::fs::read_to_string(&state).unwrap()).unwrap().phase
+    }
+
+    #[test]
+    fn a_member_is_in_the_primary_component_once_it_has_a_place_there() {
+        assert_eq!(phase_after("joining", &["--status", "joiner"]), "joining");
+        // Components of the time that it is copying.
+        assert_eq!(phase_after("joining", &["--primary", "yes", "--index", "-1"]), "joining");
+        assert_eq!(phase_after("joining", &["--primary", "yes", "--index", "2"]), "primary");
+        assert_eq!(phase_after("primary", &["--primary", "no", "--index", "0"]), "lost");
+        assert_eq!(phase_after("lost", &["--primary", "yes", "--index", "0"]), "primary");
+        assert_eq!(phase_after("joining", &["--primary", "no", "--index", "0"]), "joining");
+    }
+
+    #[test]
+    fn who_joins_copies_from_those_that_were_there_before_and_not_from_one_that_joins_too() {
+        assert_eq!(decides(&["0 waiting a 8 0 1", "1 primary a 9 0 1", "2 joining a 7 0 1"]), "join 1");
+        assert_eq!(decides(&["0 primary a 8 0 1", "1 primary a 9 0 1", "2 waiting a 7 0 1"]), "join 0 1");
+    }
+
+    #[test]
     fn a_new_cluster_is_started_by_its_first_member_once_all_are_there() {
         let all = ["0 waiting none -1 0 0", "1 waiting none -1 0 0", "2 waiting none -1 0 0"];
         assert_eq!(decides(&all), "bootstrap 0");
@@ -150,7 +188,7 @@ mod tests {
 
     #[test]
     fn nothing_is_started_while_anything_runs() {
-        assert_eq!(decides(&["0 primary a 9 0 1", "2 waiting a 10 0 1"]), "join");
+        assert_eq!(decides(&["0 primary a 9 0 1", "2 waiting a 10 0 1"]), "join 0");
         let lost = ["0 lost a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 10 0 1"];
         assert_eq!(decides(&lost), "wait for member 0, which looks for the others");
         let starts = ["0 bootstrapping a 9 0 1", "1 waiting a 9 0 1", "2 waiting a 8 0 1"];

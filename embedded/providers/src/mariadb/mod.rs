@@ -9,7 +9,8 @@
 //! How the members of a Galera cluster find each other again after a crash is among themselves, and needs nobody: see
 //! `scripts/entry.sh`. One way serves all crashes: a member that starts finds out how far its data has come, and waits
 //! until it sees a primary component to join, or all the others waiting like itself; then the one that has come farthest
-//! starts the cluster anew. Data of different clusters is reported, and left to a person.
+//! starts the cluster anew. A server that Galera has shut out, because it lacks something or differs from the others, is
+//! started anew. Data of different clusters is reported, and left to a person.
 //!
 //! With TLS, members talk to each other by it as well. Who talks in the clear, or trusts other authorities, is understood
 //! by none of the others: when that changes, all members start anew at once.

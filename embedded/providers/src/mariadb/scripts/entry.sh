@@ -27,12 +27,14 @@ publish() {
 }
 
 # What to do, from the lines of all members that answer, and the number of members there should be.
-#   join | wait WHY | bootstrap ORDINAL | person WHY
+#   join ORDINALS | wait WHY | bootstrap ORDINAL | person WHY
+# Who joins copies from those that it saw in the primary component, and from nobody else. One that joins at the same time
+# may learn of the newcomer by its own copy; Galera 4.23 does not count it in then, and as donor sends less than asked for.
 decide() {
   awk -v members="$1" -v nowhere="$NOWHERE" '
     NF < 6 { next }
     $1 + 0 < members { answered++ }
-    $2 == "primary" { up = 1 }
+    $2 == "primary" { up = up " " $1 }
     $2 == "lost" { lost = lost " " $1 }
     $2 != "waiting" { busy = busy " " $1 }
     $3 != nowhere {
@@ -45,7 +47,7 @@ decide() {
     }
     $3 == nowhere && $6 == 1 { with_data = with_data " " $1; only = $1; filled++ }
     END {
-      if (up) print "join"
+      if (up != "") print "join" up
       else if (lost != "") print "wait for member" lost ", which looks for the others"
       else if (busy != "") print "wait for member" busy ", which starts"
       else if (answered < members) print "wait until all " members " members answer; " answered + 0 " do"
@@ -129,7 +131,7 @@ ask_all() {
   done
 }
 
-# Waits until it is known how to start, and sets HOW.
+# Waits until it is known how to start, and sets HOW, and DONORS when others are joined.
 find_way() {
   told=
   while :; do
@@ -137,7 +139,7 @@ find_way() {
     lines=$(ask_all)
     verdict=$(echo "$lines" | decide "$MEMBERS")
     case $verdict in
-      join) HOW=join; return ;;
+      join*) HOW=join DONORS=${verdict#join }; return ;;
       "bootstrap $ORDINAL") HOW=bootstrap; return ;;
       bootstrap*) verdict="wait for member ${verdict#bootstrap }, which is ahead" ;;
     esac
@@ -157,19 +159,38 @@ is_stuck() {
     END { exit up || (phase == "lost" && answered < members) }'
 }
 
-# Ends a server that is stuck: it would wait for the others for ever, and they for it. What joins has nothing to lose.
+# What a server says of itself; nothing while it does not answer.
+ask_server() {
+  timeout 10 mariadb --no-defaults -u openstack -S "$RUN/mysqld.sock" -Nse \
+    "SHOW STATUS WHERE Variable_name IN ('wsrep_gcomm_uuid', 'wsrep_provider_name')" 2> /dev/null || true
+}
+
+# Whether a server has left its group for good, from what it says: it is up, and nobody in the group. Galera does that to
+# a server that got less than it needs, or that differs from the others, and counts on somebody to start it anew.
+has_left() {
+  awk '{ said[$1] = $2 } END { exit !said["wsrep_provider_name"] || said["wsrep_gcomm_uuid"] }'
+}
+
+# Ends a server that will never be in the cluster again: it would wait for ever, and others for it. What joins or has left
+# has nothing to lose.
 watch_member() {
   misses=0
   while kill -0 "$1" 2> /dev/null; do
     read -r _ phase _ < "$STATE"
-    case $phase in
-      joining) signal=KILL ;;
-      lost) signal=TERM ;;
-      *) misses=0; sleep 3; continue ;;
-    esac
-    if ask_all | is_stuck "$MEMBERS" "$phase"; then misses=$((misses + 1)); else misses=0; fi
+    signal=KILL pause=1 is_out=0
+    if ask_server | has_left; then
+      is_out=1
+    else
+      case $phase in
+        joining) ;;
+        lost) signal=TERM ;;
+        *) pause=5 ;;
+      esac
+      if [ "$pause" = 1 ] && ask_all | is_stuck "$MEMBERS" "$phase"; then is_out=1; fi
+    fi
+    misses=$(((misses + 1) * is_out))
     if [ "$misses" -ge 5 ]; then touch "$RUN/stuck"; kill -"$signal" "$1"; return; fi
-    sleep 1
+    sleep "$pause"
   done
 }
 
@@ -186,7 +207,9 @@ run_galera() {
     wait "$server" || code=$?
   done
   [ -e "$RUN/stuck" ] || exit "$code"
-  say "was not in the cluster any more, nor anybody else"
+  # From now on nobody is there to pass a signal on to.
+  trap - TERM INT
+  say "was not in the cluster any more"
 }
 
 start_galera() {
@@ -217,6 +240,7 @@ start_member() {
     set -- "$@" --wsrep-new-cluster
   else
     publish joining
+    set -- "$@" --wsrep-sst-donor="$(echo "$DONORS" | sed "s/[0-9][0-9]*/$NAME-&/g; s/ /,/g")"
   fi
   if [ "$UUID" != "$NOWHERE" ]; then set -- "$@" --wsrep-start-position="$UUID:$SEQNO"; fi
   say "starts: $HOW"
@@ -238,5 +262,6 @@ main() {
 case ${1:-} in
   decide) decide "$2" ;;
   is_stuck) if is_stuck "$2" "$3"; then echo stuck; fi ;;
+  has_left) if has_left; then echo left; fi ;;
   *) main ;;
 esac
