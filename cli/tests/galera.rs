@@ -82,7 +82,7 @@ spec:
 /// ask.sh WHO POD SQL: what a server says, asked over TLS and by its name. Passwords are in no argument.
 const ASK: &str = r#"
 kubectl get secret "$1" -o jsonpath='{.data.password}' | base64 -d | kubectl exec -i "$2" -- sh -c '
-    MYSQL_PWD=$(cat) exec mariadb --no-defaults --connect-timeout=5 --ssl-ca=/etc/mariadb/tls/ca.crt \
+    MYSQL_PWD=$(cat) exec timeout 20 mariadb --no-defaults --connect-timeout=5 --ssl-ca=/etc/mariadb/tls/ca.crt \
         -u "${0##*-}" -h "$1" -Nse "$2"' "$1" "$2.${2%-*}-internal.default" "$3"
 "#;
 

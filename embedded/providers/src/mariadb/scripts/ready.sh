@@ -2,7 +2,8 @@
 # another away. With a number of seconds, it is waited for that long: probes come by the second.
 set -eu
 . /etc/mariadb/conf/cluster.env
-ask() { mariadb --no-defaults -u openstack -S /run/mysqld/mysqld.sock -Nse "$1"; }
+# A server that comes up may take a client and never answer it; the next one it answers.
+ask() { timeout 3 mariadb --no-defaults -u openstack -S /run/mysqld/mysqld.sock -Nse "$1"; }
 is_ready() {
   if [ "$GALERA" != 1 ]; then
     ask "SELECT 1" > /dev/null
