@@ -194,9 +194,14 @@ impl Executor<'_> {
         let api = reference.api(self.client.clone());
         let intent = hash::of_json(&serde_json::to_value(object).unwrap_or_default());
         let pause = || self.brake.and_then(|brake| brake.pause(self.owner, reference, &intent, self.now));
-        let live = if pause().is_some() {
-            let read = |source| Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) };
-            api.get(&reference.name).await.map_err(read)?
+        let read = |source| Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) };
+        let left_alone = match pause() {
+            Some(_) => api.get_opt(&reference.name).await.map_err(read)?,
+            None => None,
+        };
+        // One that was deleted meanwhile is made anew: there is nobody to write against.
+        let live = if let Some(live) = left_alone {
+            live
         } else {
             let params = PatchParams::apply(self.owner.manager).force();
             let failed = |source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) };

@@ -1,6 +1,7 @@
 //! Running a command on top of layers, in namespaces of its own: whatever ends it, nothing stays mounted or running.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,10 +148,20 @@ pub(crate) fn run(command: &mut Command, log: &Path, stop: &AtomicBool) -> Resul
     if status.success() {
         Ok(said)
     } else {
-        let full = said.contains("No space left on device").then(|| log.parent().unwrap_or(log).to_owned());
-        let command = || Problem::Command(if said.trim().is_empty() { status.to_string() } else { said });
-        Err(full.map_or_else(command, Problem::Full))
+        let folder = log.parent().unwrap_or(log);
+        if said.contains("No space left on device") || is_full(folder) {
+            return Err(Problem::Full(folder.to_owned()));
+        }
+        Err(Problem::Command(if said.trim().is_empty() { status.to_string() } else { said }))
     }
+}
+
+/// Whether nothing can be written to a folder: what a program said of it is not written either then.
+fn is_full(folder: &Path) -> bool {
+    let page = folder.join("page");
+    let written = fs::write(&page, [0; 4096]);
+    let _ = fs::remove_file(&page);
+    written.is_err_and(|error| error.kind() == ErrorKind::StorageFull)
 }
 
 /// The last lines of what a command said.
