@@ -10,6 +10,7 @@ PYTHON := $(CACHE)/python/bin/python
 PYTHON_CLIENT := 33.1.0
 HVAC := 2.3.0
 OPENSTACK := 10.5.0
+OSC_PLACEMENT := 4.9.1
 # What checks bills of materials: the schemas of CycloneDX, the validator of SPDX.
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
@@ -79,7 +80,7 @@ registry:
 $(PYTHON): $(MAKEFILE_LIST)
 	@echo "installing the Python clients of Kubernetes, OpenBao and OpenStack, and what checks bills of materials"
 	@python3 -m venv $(CACHE)/python || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv $(CACHE)/python; }
-	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT) hvac==$(HVAC) python-openstackclient==$(OPENSTACK) '$(firstword $(PYTHON_BILLS))' $(lastword $(PYTHON_BILLS))
+	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT) hvac==$(HVAC) python-openstackclient==$(OPENSTACK) osc-placement==$(OSC_PLACEMENT) '$(firstword $(PYTHON_BILLS))' $(lastword $(PYTHON_BILLS))
 	@touch $@
 
 # Tools come from the registry when the machine does not have them, and stay in the cache.

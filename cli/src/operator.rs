@@ -19,8 +19,11 @@ use crate::args::{LogFormat, OperatorArgs};
 type Make = fn(bool) -> Operator;
 
 /// Every operator, by the name that the command line has for it.
-const OPERATORS: &[(&str, Make)] =
-    &[("controlplane", c5c3_operator_controlplane::operator), ("keystone", c5c3_operator_keystone::operator)];
+const OPERATORS: &[(&str, Make)] = &[
+    ("controlplane", c5c3_operator_controlplane::operator),
+    ("keystone", c5c3_operator_keystone::operator),
+    ("placement", c5c3_operator_placement::operator),
+];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPERATORS.iter().map(|(name, _)| *name)

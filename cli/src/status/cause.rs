@@ -253,7 +253,12 @@ fn first_false(object: &Object) -> Option<String> {
     if !object.reference.resource.group.ends_with("c5c3.io") {
         return None;
     }
-    let is_false = |condition: &&Value| condition["status"] == "False" && condition["reason"] != "Blocked";
+    // Conditions that say something about the whole, and are good when they are false.
+    let is_summary =
+        |condition: &Value| ["Degraded", "Progressing", "Paused"].iter().any(|one| condition["type"] == *one);
+    let is_false = |condition: &&Value| {
+        condition["status"] == "False" && condition["reason"] != "Blocked" && !is_summary(condition)
+    };
     let mut conditions: Vec<&Value> = object.list("/status/conditions").iter().filter(is_false).collect();
     conditions.sort_by_key(|condition| condition["type"] == "Ready");
     let found = conditions.first()?;

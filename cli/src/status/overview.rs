@@ -25,14 +25,14 @@ fn control_plane(world: &World, object: &Object) -> Tree {
     tree.children(children.into_iter().map(|(_, tree)| tree).collect())
 }
 
-/// Where a part stands in the graph; what is in none comes last.
+/// The place of a part among all of them; what is no part comes last.
 fn place(name: &str) -> usize {
-    let graph = c5c3_operator_controlplane::GRAPH;
-    graph.iter().position(|node| node.name == name).unwrap_or(graph.len())
+    let parts = c5c3_operator_controlplane::PARTS;
+    parts.iter().position(|part| part.name == name).unwrap_or(parts.len())
 }
 
 fn is_part(object: &Object) -> bool {
-    c5c3_operator_controlplane::GRAPH.iter().any(|node| node.name == object.reference.name)
+    c5c3_operator_controlplane::PARTS.iter().any(|part| part.name == object.reference.name)
         && !matches!(object.kind(), "Service" | "NetworkPolicy" | "PodDisruptionBudget" | "Secret")
 }
 
@@ -66,10 +66,9 @@ fn title(object: &Object) -> String {
 }
 
 fn state(object: &Object) -> State {
-    let stuck = object.condition("Ready").is_some_and(|ready| {
-        let message = ready["message"].as_str().unwrap_or_default();
-        ready["reason"] == "InvalidSpec" || message.starts_with("stuck on")
-    });
+    let is_invalid = object.condition("Ready").is_some_and(|ready| ready["reason"] == "InvalidSpec");
+    let waits = object.value["status"]["waitingFor"].as_array().into_iter().flatten();
+    let stuck = is_invalid || waits.into_iter().any(|wait| wait["failed"] == true);
     match &object.wait {
         None => State::Ready,
         Some(wait) if wait.failed || stuck => State::Stuck,

@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const INSTALLED: Duration = Duration::from_secs(30);
 
 /// The images that are built here. The others of a cloud have nobody yet who runs them.
-const IMAGES: &[&str] = &["mariadb", "rabbitmq", "valkey", "memcached", "keystone"];
+const IMAGES: &[&str] = &["mariadb", "rabbitmq", "valkey", "memcached", "keystone", "placement"];
 
 /// What is to be brought up.
 pub(super) struct Wanted {

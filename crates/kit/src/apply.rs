@@ -1,23 +1,27 @@
 //! Brings the cluster to a plan: server-side apply step by step, then deletes what is ours and no longer wanted.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 
-use crate::brake::{Brake, fought};
+use crate::brake::Brake;
 use crate::error::Error;
-use crate::hash;
-use crate::object::{Ref, condition, is_not_found, is_unknown_kind};
-use crate::ownership::{BASE, MANAGED_BY, OWNER, Owner, STEP, label};
-use crate::plan::{Child, Node, Plan, Step};
+use crate::job_order::is_job;
+use crate::memory::Memory;
+use crate::object::Ref;
+use crate::ownership::{BASE, Owner, STEP, VERSION, annotation, label};
+use crate::plan::{Child, Decision, Plan, Step};
+use crate::presence::Presence;
 use crate::retention::Retained;
 use crate::wait::Wait;
+use crate::write::Written;
 
-/// How often an object that is in the way is looked at.
-const FOREIGN_INTERVAL: Duration = Duration::from_secs(30);
+/// How often an object is looked at that no watch of ours tells of.
+pub(crate) const FOREIGN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How a step stands.
 #[derive(Clone, Debug)]
@@ -28,7 +32,7 @@ pub struct Outcome {
     pub name: Option<&'static str>,
     /// What it waits for; nothing when it is done.
     pub waits: Vec<Wait>,
-    /// Why it was not started: earlier steps that are not done.
+    /// Why it was not carried out, or not in full: steps that it needs are not done.
     pub blocked: Option<String>,
     /// What to say when it is done.
     pub done: String,
@@ -62,13 +66,32 @@ impl Applied {
         Ok(wait)
     }
 
-    fn look_again_after(&mut self, delay: Duration) {
+    pub(crate) fn look_again_after(&mut self, delay: Duration) {
         self.again_after = Some(self.again_after.map_or(delay, |after| after.min(delay)));
     }
 
     /// Whether every step is done.
     pub fn is_done(&self) -> bool {
         self.outcomes.iter().all(Outcome::is_done)
+    }
+}
+
+/// A plan that is being carried out, and what came of it so far.
+pub(crate) struct Pass<'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) wanted: HashSet<Ref>,
+    pub(crate) applied: Applied,
+}
+
+impl<'p> Pass<'p> {
+    fn new(plan: &'p Plan) -> Self {
+        let applied = Applied { again_after: plan.again_after, ..Applied::default() };
+        Self { plan, wanted: plan.children().map(Child::reference).collect(), applied }
+    }
+
+    /// Whether the object stays. Of a partial plan it is not known what else is wanted.
+    pub(crate) fn wants(&self, reference: &Ref) -> bool {
+        self.plan.partial || self.wanted.contains(reference)
     }
 }
 
@@ -84,7 +107,12 @@ pub struct Executor<'a> {
     pub now: Timestamp,
     /// What was written lately; none for those who are not told of every change.
     pub brake: Option<&'a Brake>,
+    /// What was applied and read before; none for those who keep nothing between reconciles.
+    pub memory: Option<&'a Memory>,
 }
+
+/// How a step was left: what it waits for, and what blocks it.
+type Left = (Vec<Wait>, Option<String>);
 
 impl Executor<'_> {
     /// Applies the plan as far as its waits allow. What it no longer holds is deleted only once what could still stand on
@@ -95,61 +123,48 @@ impl Executor<'_> {
 
     /// The same, and what decides about data goes only when all have followed what it says.
     pub(crate) async fn apply_retaining(&self, plan: &Plan, retained: &[Retained]) -> Result<Applied, Error> {
-        let mut applied = Applied { again_after: plan.again_after, ..Applied::default() };
+        let mut pass = Pass::new(plan);
         for step in &plan.steps {
-            let mut blocked = blocked(step, &applied.outcomes);
-            let mut waits = Vec::new();
-            if blocked.is_none() {
-                waits = self.step(step, &mut applied).await?;
-            } else if step.node.is_some() {
-                match self.look(step).await {
-                    Ok(Some(running)) => (waits, blocked) = (running, None),
-                    Ok(None) => {}
-                    Err(error) => waits.push(applied.refused(error)?),
-                }
-            }
-            let name = step.node.as_ref().map(|node| node.name);
-            applied.outcomes.push(Outcome { condition: step.condition, name, waits, blocked, done: step.done.clone() });
+            let (waits, blocked) = self.carry_out(step, &mut pass).await?;
+            pass.applied.outcomes.push(Outcome {
+                condition: step.condition,
+                name: step.node.as_ref().map(|node| node.name),
+                waits,
+                blocked,
+                done: step.done.clone(),
+            });
         }
-        self.prune(plan, &mut applied, retained).await?;
-        Ok(applied)
+        if !plan.partial {
+            self.prune(&mut pass, retained).await?;
+        }
+        Ok(pass.applied)
     }
 
-    /// How the children of a step are that may not be changed now; none if it has not been started.
-    async fn look(&self, step: &Step) -> Result<Option<Vec<Wait>>, Error> {
-        if step.children.is_empty() {
-            return Ok(None);
+    async fn carry_out(&self, step: &Step, pass: &mut Pass<'_>) -> Result<Left, Error> {
+        if step.decision == Decision::Undecided {
+            return Ok((step.waits.clone(), step.unplanned()));
         }
-        let mut waits = Vec::new();
-        for child in step.children.iter().filter(|child| child.generated.is_empty() && !child.unwaited) {
-            let reference = child.reference();
-            if !self.existing.iter().any(|(ours, _)| *ours == reference) {
-                return Ok(None);
-            }
-            match reference.api(self.client.clone()).get(&reference.name).await {
-                Ok(live) => waits.extend(child.wait(&live)),
-                Err(error) if is_not_found(&error) => return Ok(None),
-                Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
-            }
+        let Some(block) = Block::of(step, pass) else {
+            return Ok((self.step(step, pass).await?, None));
+        };
+        // Outside a graph the steps before a step may be what its children are made of.
+        if step.node.is_none() || step.children.is_empty() {
+            return Ok((Vec::new(), Some(block.reason)));
         }
-        Ok(Some(waits))
+        if step.waits.is_empty() { self.changes(step, block, pass).await } else { self.look(step, block, pass).await }
     }
 
-    async fn step(&self, step: &Step, applied: &mut Applied) -> Result<Vec<Wait>, Error> {
+    /// Applies the children of a step.
+    async fn step(&self, step: &Step, pass: &mut Pass<'_>) -> Result<Vec<Wait>, Error> {
         if !step.waits.is_empty() {
             return Ok(step.waits.clone());
         }
         let mut waits = Vec::new();
         for child in &step.children {
-            let wait = if child.generated.is_empty() {
-                self.child(child, step.node.as_ref(), applied).await
-            } else {
-                self.generated(child).await
-            };
-            match wait {
+            match self.child(child, step, None, pass).await {
                 Ok(wait) => waits.extend(wait.filter(|_| !child.unwaited)),
                 Err(error) => {
-                    waits.push(applied.refused(error)?);
+                    waits.push(pass.applied.refused(error)?);
                     // What comes after it in the step may stand on it.
                     break;
                 }
@@ -158,233 +173,173 @@ impl Executor<'_> {
         Ok(waits)
     }
 
-    async fn child(&self, child: &Child, node: Option<&Node>, applied: &mut Applied) -> Result<Option<Wait>, Error> {
-        let reference = child.reference();
-        if let Some(wait) = self.foreign(&reference, child.kept.is_some()).await? {
-            // It is not ours, so no watch of ours tells when it goes.
-            applied.look_again_after(FOREIGN_INTERVAL);
+    /// Applies what a blocked step may change: children that exist, as long as their version stays. Stops at the first child
+    /// that would have to be created or would change its version, because later ones may stand on it.
+    async fn changes(&self, step: &Step, block: Block, pass: &mut Pass<'_>) -> Result<Left, Error> {
+        let mut waits = Vec::new();
+        let mut exists = false;
+        for child in &step.children {
+            let presence = match self.presence(child).await {
+                Ok(presence) => presence,
+                Err(error) => {
+                    waits.push(pass.applied.refused(error)?);
+                    return Ok((waits, None));
+                }
+            };
+            exists |= matches!(presence, Presence::Ours(_));
+            if let Some(held) = self.held_back(child, &presence) {
+                if child.unwaited {
+                    continue;
+                }
+                let reason = if exists { format!("{held} until {}", block.until) } else { block.reason };
+                waits.retain(|wait: &Wait| wait.failed);
+                return Ok((waits, Some(reason)));
+            }
+            match self.child(child, step, Some(presence), pass).await {
+                Ok(wait) => waits.extend(wait.filter(|_| !child.unwaited)),
+                Err(error) => {
+                    waits.push(pass.applied.refused(error)?);
+                    return Ok((waits, None));
+                }
+            }
+        }
+        Ok((waits, None))
+    }
+
+    /// What a blocked step must not do to a child now, in words.
+    fn held_back(&self, child: &Child, presence: &Presence) -> Option<String> {
+        let (reference, wanted) = (child.reference(), &child.object.metadata);
+        match presence {
+            Presence::Ours(meta) => {
+                let (now, next) = (annotation(meta, VERSION), annotation(wanted, VERSION));
+                let version = |version: Option<&String>| version.map_or("none", String::as_str).to_owned();
+                // An older operator wrote no version: what it made is taken for the present one.
+                (now.is_some() && now != next && child.generated.is_empty()).then(|| {
+                    format!(
+                        "{} stays at version {} and does not change to {}",
+                        reference.short(),
+                        version(now),
+                        version(next)
+                    )
+                })
+            }
+            Presence::Absent => {
+                let base = label(wanted, BASE).filter(|_| !is_job(&reference));
+                let is_older = |(other, meta): &(Ref, ObjectMeta)| {
+                    other.resource == reference.resource && label(meta, BASE) == base
+                };
+                // A new generation of what is there already is a change of it.
+                let is_change = base.is_some() && self.existing.iter().any(is_older);
+                (!is_change).then(|| format!("{} is not created", reference.short()))
+            }
+            Presence::Refused(_) => None,
+        }
+    }
+
+    /// Reads the status of a blocked step's children without applying them. The step counts as not started until all of them
+    /// exist.
+    async fn look(&self, step: &Step, block: Block, pass: &mut Pass<'_>) -> Result<Left, Error> {
+        let mut waits = Vec::new();
+        for child in step.children.iter().filter(|child| child.generated.is_empty() && !child.unwaited) {
+            let live = match self.presence(child).await {
+                Ok(Presence::Ours(meta)) => self.live(&child.reference(), &meta).await,
+                Ok(_) => Ok(None),
+                Err(error) => Err(error),
+            };
+            match live {
+                Ok(Some(live)) => waits.extend(child.wait(&live)),
+                Ok(None) => return Ok((Vec::new(), Some(block.reason))),
+                Err(error) => {
+                    waits.push(pass.applied.refused(error)?);
+                    break;
+                }
+            }
+        }
+        Ok((waits, None))
+    }
+
+    /// Applies a child, and gives what it lacks to be ready. The `presence` is known beforehand if its step is blocked.
+    async fn child(
+        &self,
+        child: &Child,
+        step: &Step,
+        presence: Option<Presence>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Option<Wait>, Error> {
+        if !child.generated.is_empty() {
+            return self.generated(child).await;
+        }
+        let is_blocked = presence.is_some();
+        let before = match presence {
+            Some(presence) => presence,
+            None => self.presence(child).await?,
+        };
+        let before = match before {
+            Presence::Ours(meta) => Some(meta),
+            Presence::Absent => None,
+            Presence::Refused(wait) => {
+                // It is not ours, so no watch of ours tells when it goes.
+                pass.applied.look_again_after(FOREIGN_INTERVAL);
+                return Ok(Some(*wait));
+            }
+        };
+        let (reference, object) = (child.reference(), self.marked(child, step));
+        let live = match self.job(&reference, before.as_deref()).await? {
+            Some(job) => match self.outdated(child, &job).await? {
+                Some(wait) => return Ok(Some(wait)),
+                None => job,
+            },
+            None => match self.predecessor(child, pass).await? {
+                Some(wait) => return Ok(Some(wait)),
+                None => match self.write(child, &object, before.as_deref(), pass).await? {
+                    Written::Live(live) => live,
+                    Written::LeftAlone(wait) => return Ok(Some(*wait)),
+                },
+            },
+        };
+        let Some(wait) = child.wait(&live) else { return Ok(None) };
+        if !wait.failed {
             return Ok(Some(wait));
         }
-        if let Some(wait) = self.predecessor(child, &reference).await? {
-            return Ok(Some(wait));
-        }
+        let wait = self.explained(&reference, wait).await;
+        // The logs of a failed Job stay until its successor may start.
+        if is_blocked { Ok(Some(wait)) } else { self.retry(child, &live, object, wait, pass).await.map(Some) }
+    }
+
+    /// The object as it is applied.
+    fn marked(&self, child: &Child, step: &Step) -> DynamicObject {
         let mut object = child.object.clone();
         self.owner.mark(&mut object, child.is_kept());
-        if let Some(node) = node {
+        if let Some(node) = &step.node {
             object.metadata.labels.get_or_insert_default().insert(STEP.into(), node.name.into());
         }
-        let (live, undone) = self.write(&reference, &object, applied).await?;
-        if undone.is_some() {
-            return Ok(undone);
-        }
-        let Some(wait) = child.wait(&live) else { return Ok(None) };
-        match (wait.failed, child.retry_after) {
-            (true, Some(delay)) => self.retry(&reference, &live, wait, delay, applied).await.map(Some),
-            _ => Ok(Some(wait)),
-        }
-    }
-
-    /// Applies an object, and says so if somebody undoes that again and again: then it is read and left as it is for a while.
-    async fn write(
-        &self,
-        reference: &Ref,
-        object: &DynamicObject,
-        applied: &mut Applied,
-    ) -> Result<(DynamicObject, Option<Wait>), Error> {
-        let api = reference.api(self.client.clone());
-        let intent = hash::of_json(&serde_json::to_value(object).unwrap_or_default());
-        let pause = || self.brake.and_then(|brake| brake.pause(self.owner, reference, &intent, self.now));
-        let read = |source| Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) };
-        let left_alone = match pause() {
-            Some(_) => api.get_opt(&reference.name).await.map_err(read)?,
-            None => None,
-        };
-        // One that was deleted meanwhile is made anew: there is nobody to write against.
-        let live = if let Some(live) = left_alone {
-            live
-        } else {
-            let params = PatchParams::apply(self.owner.manager).force();
-            let failed = |source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) };
-            let live = api.patch(&reference.name, &params, &Patch::Apply(object)).await.map_err(failed)?;
-            if let Some(brake) = self.brake {
-                let before = self.existing.iter().find(|(ours, _)| ours == reference).map(|(_, meta)| meta);
-                brake.note(self.owner, reference, &intent, before, &live.metadata, self.now);
-            }
-            live
-        };
-        let undone = pause().map(|pause| {
-            applied.look_again_after(pause.left);
-            fought(reference, &pause, self.owner.manager)
-        });
-        Ok((live, undone))
-    }
-
-    /// The wait for someone to make way, if an object of that name is there and is not ours: we never adopt one. Or the wait
-    /// for the kind to be installed.
-    async fn foreign(&self, reference: &Ref, inherited: bool) -> Result<Option<Wait>, Error> {
-        if self.existing.iter().any(|(ours, _)| ours == reference) {
-            return Ok(None);
-        }
-        // The watches do not know it as ours: it is not there, or not ours, or so new that they have not heard.
-        let found = match reference.api(self.client.clone()).get_metadata(&reference.name).await {
-            Ok(found) => Some(found),
-            Err(error) if is_unknown_kind(&error) => {
-                let now = format!("the cluster has no {}", reference.resource.plural);
-                return Ok(Some(Wait::on(reference).condition("can be made").now(now).called("KindNotInstalled")));
-            }
-            Err(error) if is_not_found(&error) => None,
-            Err(source) => {
-                return Err(Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) });
-            }
-        };
-        let is_ours = |meta: &ObjectMeta| self.owner.owns(meta) || inherited && self.owner.has_made(meta);
-        Ok(found.filter(|found| !is_ours(&found.metadata)).map(|found| {
-            Wait::on(reference)
-                .condition("is not in the way")
-                .now(format!("it exists and belongs to {}", holder(&found.metadata)))
-                .because("an object of ours must have this name, and a foreign one is never taken over")
-                .look_at("delete or rename it")
-                .failed("ForeignObject")
-        }))
-    }
-
-    /// Deletes a failed child once its time has come; the next reconcile makes it again.
-    async fn retry(
-        &self,
-        reference: &Ref,
-        live: &DynamicObject,
-        wait: Wait,
-        delay: Duration,
-        applied: &mut Applied,
-    ) -> Result<Wait, Error> {
-        let failed_at = condition(live, "Failed")
-            .and_then(|failed| failed["lastTransitionTime"].as_str())
-            .and_then(|time| time.parse::<Timestamp>().ok())
-            .unwrap_or(self.now);
-        let age = Duration::try_from(self.now.duration_since(failed_at)).unwrap_or_default();
-        if age < delay {
-            applied.look_again_after(delay.saturating_sub(age));
-            return Ok(wait);
-        }
-        self.delete(reference, &live.metadata).await?;
-        let now = wait.now.clone().unwrap_or_default();
-        Ok(wait.now(format!("{now}; it is being made again")))
-    }
-
-    async fn prune(&self, plan: &Plan, applied: &mut Applied, retained: &[Retained]) -> Result<(), Error> {
-        let wanted: Vec<Ref> = plan.children().map(Child::reference).collect();
-        if let Some(brake) = self.brake {
-            brake.keep_only(self.owner, &wanted);
-        }
-        let kept = kept(plan, self.existing, &wanted);
-        for (reference, meta) in self.existing {
-            let going = meta.deletion_timestamp.is_some();
-            if going || wanted.contains(reference) || kept.contains(&reference) || !may_go(plan, applied, meta) {
-                continue;
-            }
-            let mut held = Vec::new();
-            for one in retained.iter().filter(|one| one.object == *reference) {
-                held.extend(self.unfollowed(one).await?);
-            }
-            if held.is_empty() {
-                if let Err(error) = self.delete(reference, meta).await {
-                    let wait = applied.refused(error)?;
-                    applied.left.push(wait);
-                }
-            } else {
-                // What is held up is not ours, so no watch of ours tells when it has followed.
-                applied.look_again_after(FOREIGN_INTERVAL);
-                applied.left.extend(held);
-            }
-        }
-        Ok(())
-    }
-
-    /// Deletes one object, and not a namesake that came since.
-    pub(crate) async fn delete(&self, reference: &Ref, meta: &ObjectMeta) -> Result<(), Error> {
-        self.delete_by(reference, meta, PropagationPolicy::Background).await
-    }
-
-    /// The same, and the object stays until all that hangs on it is gone.
-    pub(crate) async fn delete_whole(&self, reference: &Ref, meta: &ObjectMeta) -> Result<(), Error> {
-        self.delete_by(reference, meta, PropagationPolicy::Foreground).await
-    }
-
-    async fn delete_by(&self, reference: &Ref, meta: &ObjectMeta, policy: PropagationPolicy) -> Result<(), Error> {
-        let params = DeleteParams {
-            propagation_policy: Some(policy),
-            preconditions: Some(Preconditions { uid: meta.uid.clone(), resource_version: None }),
-            ..DeleteParams::default()
-        };
-        tracing::info!(child = %reference, "deleting");
-        match reference.api(self.client.clone()).delete(&reference.name, &params).await {
-            Ok(_) => Ok(()),
-            // 404: it is gone. 409: what is there now has another uid, so it is not the one we meant.
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
-            Err(source) => Err(Error::DeleteFailed { object: Box::new(reference.clone()), source: Box::new(source) }),
-        }
-    }
-
-    /// Whether an object is still there.
-    pub(crate) async fn exists(&self, reference: &Ref) -> Result<bool, Error> {
-        match reference.api(self.client.clone()).get_metadata(&reference.name).await {
-            Ok(_) => Ok(true),
-            Err(error) if is_not_found(&error) => Ok(false),
-            Err(source) => Err(Error::ReadFailed { object: Box::new(reference.clone()), source: Box::new(source) }),
-        }
+        object
     }
 }
 
-/// Why a step cannot start: what it needs is not done. A step outside a graph needs all that come before it.
-fn blocked(step: &Step, before: &[Outcome]) -> Option<String> {
-    match &step.node {
-        None => {
-            let first = before.iter().find(|outcome| !outcome.is_done())?;
-            Some(format!("starts when {} is true", first.condition))
-        }
-        Some(node) => {
-            let is_done = |need: &&str| before.iter().any(|outcome| outcome.name == Some(need) && outcome.is_done());
-            let missing: Vec<&str> = node.needs.iter().copied().filter(|need| !is_done(need)).collect();
-            let verb = if missing.len() > 1 { "are" } else { "is" };
-            (!missing.is_empty()).then(|| format!("{} starts when {} {verb} ready", node.name, missing.join(" and ")))
-        }
-    }
+/// Why a step cannot start.
+struct Block {
+    /// The whole reason.
+    reason: String,
+    /// What has to come true, such as `well is ready`.
+    until: String,
 }
 
-/// Whether a child that is no longer wanted may go: when everything is done. In a graph it is enough that its own step and
-/// all that need it are done, or that its step has left the plan.
-fn may_go(plan: &Plan, applied: &Applied, meta: &ObjectMeta) -> bool {
-    let Some(step) = label(meta, STEP) else { return applied.is_done() };
-    let mut concerned = vec![step.as_str()];
-    for node in plan.steps.iter().filter_map(|step| step.node.as_ref()) {
-        if node.needs.iter().any(|need| concerned.contains(need)) {
-            concerned.push(node.name);
-        }
+impl Block {
+    /// What the step needs and is not done; none if it may start. A step outside a graph needs all that come before it.
+    fn of(step: &Step, pass: &Pass<'_>) -> Option<Self> {
+        let before = &pass.applied.outcomes;
+        let Some(node) = &step.node else {
+            let until = format!("{} is true", before.iter().find(|outcome| !outcome.is_done())?.condition);
+            return Some(Self { reason: format!("starts when {until}"), until });
+        };
+        let is_done = |need: &&str| {
+            pass.plan.dropped.contains(need)
+                || before.iter().any(|outcome| outcome.name == Some(need) && outcome.is_done())
+        };
+        let missing: Vec<&str> = node.needs.iter().copied().filter(|need| !is_done(need)).collect();
+        let verb = if missing.len() > 1 { "are" } else { "is" };
+        let until = format!("{} {verb} ready", missing.join(" and "));
+        (!missing.is_empty()).then(|| Self { reason: format!("{} starts when {until}", node.name), until })
     }
-    let is_concerned = |outcome: &&Outcome| outcome.name.is_some_and(|name| concerned.contains(&name));
-    applied.outcomes.iter().filter(is_concerned).all(Outcome::is_done)
-}
-
-/// Whose an object is, in words.
-fn holder(meta: &ObjectMeta) -> String {
-    let owner = meta.annotations.as_ref().and_then(|annotations| annotations.get(OWNER));
-    let holder = owner.or_else(|| label(meta, MANAGED_BY));
-    holder.map_or_else(|| "someone else".to_owned(), Clone::clone)
-}
-
-/// The older generations that stay: of each base in the plan, the newest few.
-fn kept<'a>(plan: &Plan, existing: &'a [(Ref, ObjectMeta)], wanted: &[Ref]) -> Vec<&'a Ref> {
-    let mut kept = Vec::new();
-    for child in plan.children().filter(|child| child.keep_previous > 0) {
-        let base = label(&child.object.metadata, BASE);
-        let mut older: Vec<&(Ref, ObjectMeta)> = existing
-            .iter()
-            .filter(|(reference, meta)| {
-                reference.resource == child.resource && label(meta, BASE) == base && !wanted.contains(reference)
-            })
-            .collect();
-        older.sort_by_key(|(_, meta)| std::cmp::Reverse(meta.creation_timestamp.as_ref().map(|time| time.0)));
-        kept.extend(older.into_iter().take(child.keep_previous).map(|(reference, _)| reference));
-    }
-    kept
 }

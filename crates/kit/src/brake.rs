@@ -1,10 +1,10 @@
-//! A brake on writes that somebody undoes: another operator, a person, a webhook. Each of them would be answered by the next
-//! write, and that by the next undoing, as fast as both can.
+//! A brake on writes that somebody undoes: another operator, a person, a webhook, a policy engine that deletes. Each of them
+//! would be answered by the next write, and that by the next undoing, as fast as both can.
 //!
 //! Whether an apply changed an object is told by its entry in the managed fields, which the API server dates only then. A
 //! status that others write, and fields of theirs, make no difference.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,9 +28,17 @@ struct Record {
     /// When the API server changed the object for it last.
     changed: Option<Timestamp>,
     /// When that was found to have happened again though the same was asked for.
-    again: Vec<Timestamp>,
-    /// Who else had fields of it, before or after. What is taken from somebody is no longer among what he has.
+    again: Vec<Undone>,
+    /// The other field managers of it, before or after the apply. A field manager that we overwrite loses its fields.
     others: BTreeSet<String>,
+}
+
+/// A write that had to be repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Undone {
+    at: Timestamp,
+    /// Whether the object had been deleted, or else changed.
+    deleted: bool,
 }
 
 /// Why a child is left as it is.
@@ -38,6 +46,8 @@ struct Record {
 pub(crate) struct Pause {
     /// For how long.
     pub(crate) left: Duration,
+    /// Whether it was deleted so often that it is not created again.
+    pub(crate) deleted: bool,
     /// Who may have undone what was written.
     others: BTreeSet<String>,
 }
@@ -46,21 +56,25 @@ impl Record {
     /// Notes what an apply came back with.
     fn note(&mut self, intent: &str, before: Option<&ObjectMeta>, live: &ObjectMeta, manager: &str, now: Timestamp) {
         let changed = changed(live, manager);
-        if self.intent != intent || self.uid != live.uid {
+        let deleted = self.uid != live.uid;
+        if self.intent != intent {
             *self = Self { intent: intent.to_owned(), uid: live.uid.clone(), changed, ..Self::default() };
-        } else if self.changed != changed {
+        } else if deleted || self.changed != changed {
             self.changed = changed;
-            self.again.push(now);
+            self.uid.clone_from(&live.uid);
+            self.again.push(Undone { at: now, deleted });
             self.others.extend(before.into_iter().chain([live]).flat_map(|meta| others(meta, manager)));
         }
-        self.again.retain(|at| age(*at, now) < WINDOW);
+        self.again.retain(|undone| age(undone.at, now) < WINDOW);
     }
 
     /// How long the same is not to be written again; none if it may be.
     fn pause(&self, intent: &str, now: Timestamp) -> Option<Pause> {
-        let recent: Vec<Duration> = self.again.iter().map(|at| age(*at, now)).filter(|age| *age < WINDOW).collect();
-        let oldest = recent.iter().max().filter(|_| recent.len() >= MOST && self.intent == intent)?;
-        Some(Pause { left: WINDOW.saturating_sub(*oldest), others: self.others.clone() })
+        let recent: Vec<Undone> = self.again.iter().filter(|undone| age(undone.at, now) < WINDOW).copied().collect();
+        let oldest = recent.iter().map(|undone| age(undone.at, now)).max();
+        let oldest = oldest.filter(|_| recent.len() >= MOST && self.intent == intent)?;
+        let deleted = recent.iter().filter(|undone| undone.deleted).count() >= MOST;
+        Some(Pause { left: WINDOW.saturating_sub(oldest), deleted, others: self.others.clone() })
     }
 }
 
@@ -92,9 +106,16 @@ impl Brake {
     }
 
     /// Forgets children that are no longer written.
-    pub(crate) fn keep_only(&self, owner: &Owner, wanted: &[Ref]) {
+    pub(crate) fn keep_only(&self, owner: &Owner, wanted: &HashSet<Ref>) {
         if let Some(children) = self.records().get_mut(&owner.reference) {
             children.retain(|child, _| wanted.contains(child));
+        }
+    }
+
+    /// Forgets a child that we delete ourselves: creating it again answers nobody.
+    pub(crate) fn release(&self, owner: &Owner, child: &Ref) {
+        if let Some(children) = self.records().get_mut(&owner.reference) {
+            children.remove(child);
         }
     }
 
@@ -108,20 +129,32 @@ impl Brake {
     }
 }
 
-/// The wait for others to leave a child alone, which says who has a hand in it.
+/// The wait for others to leave a child alone, which names the other field managers.
 pub(crate) fn fought(reference: &Ref, pause: &Pause, manager: &str) -> Wait {
     let others: Vec<&str> = pause.others.iter().map(String::as_str).collect();
-    let who = match others.as_slice() {
-        [] => "nobody else has fields of it, so that it is a mutating webhook".to_owned(),
-        others => format!("fields of it are written by {}, or a mutating webhook changes it", others.join(", ")),
+    let minutes = WINDOW.as_secs() / 60;
+    let now = match others.as_slice() {
+        _ if pause.deleted => {
+            format!("was deleted {MOST} times in {minutes} minutes by somebody else, such as a policy engine")
+        }
+        [] => {
+            format!(
+                "was changed back {MOST} times in {minutes} minutes by a mutating webhook: it has no other field manager"
+            )
+        }
+        others => format!(
+            "was changed back {MOST} times in {minutes} minutes; its other field managers are {}, or a mutating webhook \
+             changes it",
+            others.join(", ")
+        ),
     };
     let namespace = reference.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
     let (plural, group) = (&reference.resource.plural, &reference.resource.group);
     let kind = if group.is_empty() { plural.clone() } else { format!("{plural}.{group}") };
     Wait::on(reference)
         .condition(format!("stays as {manager} writes it"))
-        .now(format!("it was changed back {MOST} times in {} minutes; {who}", WINDOW.as_secs() / 60))
-        .because("it is left as it is for some minutes, so that two do not write against each other without end")
+        .now(now)
+        .because("it is left as it is for some minutes, so that two managers do not overwrite each other without end")
         .look_at(format!("kubectl get {kind} {}{namespace} -o yaml --show-managed-fields", reference.name))
         .failed("WritesUndone")
 }
@@ -198,10 +231,24 @@ mod tests {
             record.note(&format!("{second} apples"), None, &changed_at(second), "gardener", at(second));
         }
         assert!(record.again.is_empty());
-        let mut another = changed_at(50);
-        another.uid = Some("2".into());
+    }
+
+    #[test]
+    fn deletions_count_as_changes_do_and_a_new_uid_resets_nothing() {
         let mut record = after(0..=5);
-        record.note("apples", None, &another, "gardener", at(50));
-        assert!(record.again.is_empty(), "it was deleted and made anew");
+        for second in 6..=10 {
+            let another = ObjectMeta { uid: Some(format!("new-{second}")), ..changed_at(second) };
+            record.note("apples", None, &another, "gardener", at(second));
+        }
+        let pause = record.pause("apples", at(11)).expect("five changes and five deletions are ten");
+        assert!(!pause.deleted, "it is left as it is, and created again if it is deleted");
+        let mut record = after([0]);
+        for second in 1..=10 {
+            // All within one second of the API server's clock.
+            let another = ObjectMeta { uid: Some(format!("new-{second}")), ..changed_at(0) };
+            record.note("apples", None, &another, "gardener", at(second));
+        }
+        assert!(record.pause("apples", at(11)).is_some_and(|pause| pause.deleted));
+        assert_eq!(record.pause("apples", at(602)), None);
     }
 }

@@ -1,5 +1,7 @@
 //! The client that an operator talks to the API with.
 
+use std::time::Duration;
+
 use http::{Request, Response};
 use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder};
@@ -11,6 +13,13 @@ use tower::retry::{Policy, RetryLayer};
 /// How many requests wait for their connection at most: as many as in kube's own client.
 const QUEUE: usize = 1024;
 
+/// How long a connection may say nothing. kube's watcher takes a watch for dead after 295 s without an event or a bookmark, so
+/// this must be longer.
+const READ_TIMEOUT: Duration = Duration::from_secs(310);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// A client that asks a busy API again, as kube's own does, but passes on at once what an API says of the services behind it.
 ///
 /// # Errors
@@ -18,6 +27,11 @@ const QUEUE: usize = 1024;
 /// If the configuration has certificates or credentials that cannot be used.
 pub fn client(mut config: Config) -> kube::Result<Client> {
     config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.write_timeout = Some(WRITE_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    // A connection may have been idle before a request is sent on it.
+    config.reset_reader_on_write = true;
     // What is tried again has to be copied, which kube's service cannot be, but a queue in front of it.
     let queued = ClientBuilder::try_from(config)?.with_layer(&BufferLayer::new(QUEUE));
     Ok(queued.with_layer(&RetryLayer::new(Patience::default())).build())

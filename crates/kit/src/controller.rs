@@ -9,11 +9,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::condition::Said;
 use crate::inputs::Inputs;
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
 use crate::probe::Probe;
 use crate::retention::Retained;
+use crate::summary::{SUMMARY, Summary};
 use crate::wait::Wait;
 
 /// Whether the inputs are good enough to make a plan from.
@@ -37,7 +39,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// The controller's name, in metrics and logs.
     const NAME: &'static str;
 
-    /// The conditions that the controller writes, in the order of its steps. `Ready` is added to them.
+    /// The conditions that the controller writes, in the order of its steps. Those of [`Controller::SUMMARY`] are added to
+    /// them.
     const CONDITIONS: &'static [&'static str];
 
     /// Held on each object while it has children that garbage collection does not reach, that go in an order, or that
@@ -45,8 +48,14 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// [`Controller::retention`] name.
     const FINALIZER: Option<&'static str> = None;
 
-    /// How long a deletion waits for such children before it lets go all the same and names what is left.
+    /// How long a deletion waits for each wave of such children before it goes on all the same and names what is left.
     const PATIENCE: Duration = Duration::from_mins(10);
+
+    /// Whether there are children in other namespaces than the object's, or in none. They are looked for when it goes.
+    const ELSEWHERE: bool = false;
+
+    /// The conditions that [`Controller::summary`] may write, the most important one first.
+    const SUMMARY: &'static [&'static str] = SUMMARY;
 
     /// Whether services are asked whether they live; see [`Controller::probes`].
     const PROBES: bool = false;
@@ -60,12 +69,18 @@ pub trait Controller: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// The kinds of own children whose live objects, with their status, are inputs; see [`Inputs::own`]. They are among
+    /// [`Controller::children`], and Secrets are not: those are read by name.
+    fn observes(&self) -> Vec<KindRef> {
+        Vec::new()
+    }
+
     /// What the object refers to. It is asked again with what was found until it names nothing new, so that a
     /// reference may come out of another object.
     fn needs(&self, inputs: &Inputs<Self::Kind>) -> Vec<Ref>;
 
-    /// Services that are asked whether they live, once everything that the object refers to has been read. It needs
-    /// [`Controller::PROBES`].
+    /// Services that are asked whether they live, once everything that the object refers to has been read. They are asked
+    /// again on a timer of their own, and an answer that turns starts a reconcile. It needs [`Controller::PROBES`].
     fn probes(&self, _: &Inputs<Self::Kind>) -> Vec<Probe> {
         Vec::new()
     }
@@ -75,6 +90,18 @@ pub trait Controller: Send + Sync + Sized + 'static {
 
     /// Pure: the complete set of children, in order.
     fn plan(&self, valid: &Self::Valid, inputs: &Inputs<Self::Kind>) -> Plan;
+
+    /// Pure: what must go on although the spec is wrong, such as the rotation of keys and what says how healthy things are.
+    /// It is given the last object that was valid, or, when none is known since the operator started, the present one. What
+    /// the plan does not hold stays as it is.
+    fn maintain(&self, _: &Inputs<Self::Kind>) -> Option<Plan> {
+        None
+    }
+
+    /// Pure: what is said of the object as a whole; see [`crate::report`]. What it leaves out stays as it was said before.
+    fn summary(&self, state: Summary<'_>) -> Vec<Said> {
+        state.standard()
+    }
 
     /// Pure: the children that decide whether data outlives the object, as it asks for now. It is given as the API holds it,
     /// since what it says of data holds even if the rest of it is wrong; see [`crate::retention`].

@@ -1,10 +1,14 @@
 //! Events for people: one when something changes, counted when it repeats.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::object::Ref;
+use crate::plan::Note;
 use crate::wait::shortened;
 
 /// The longest note that the API takes, in bytes.
@@ -43,5 +47,43 @@ impl Events {
         if let Err(error) = self.recorder.publish(&event, &reference).await {
             tracing::warn!(%error, reason, "cannot publish an event");
         }
+    }
+}
+
+/// The events of the last plan of each object, to publish only those that are new.
+#[derive(Debug, Default)]
+pub struct Published {
+    plans: Mutex<HashMap<Ref, Vec<Note>>>,
+}
+
+impl Published {
+    /// The events that were not in the last plan, which this one replaces.
+    pub(crate) fn new_ones(&self, object: &Ref, events: &[Note]) -> Vec<Note> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = plans.remove(object).unwrap_or_default();
+        if !events.is_empty() {
+            plans.insert(object.clone(), events.to_vec());
+        }
+        events.iter().filter(|event| !before.contains(event)).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
+    use super::*;
+    use crate::Plan;
+
+    #[test]
+    fn an_event_is_new_until_it_was_in_a_plan_and_again_when_it_comes_back() {
+        let (published, tree) = (Published::default(), Ref::namespaced::<Secret>("orchard", "tree"));
+        let ripe = Plan::new().event("Ripened", "12 apples").events;
+        let both = Plan::new().event("Ripened", "12 apples").failed_event("Fallen", "1 apple").events;
+        assert_eq!(published.new_ones(&tree, &ripe), ripe);
+        assert_eq!(published.new_ones(&tree, &both), both[1..]);
+        assert!(published.new_ones(&tree, &both).is_empty());
+        published.new_ones(&tree, &[]);
+        assert_eq!(published.new_ones(&tree, &ripe), ripe);
     }
 }

@@ -63,72 +63,104 @@ pub enum Progress {
     Done,
     /// These are still there, and this long is waited for them.
     Waiting(Vec<Wait>, Duration),
-    /// Patience is at its end. This is what is left behind, as far as is known.
-    GaveUp(Vec<String>),
+    /// Patience is at its end. This says what is left, as far as is known.
+    GaveUp(String),
+}
+
+/// What a cleanup did not wait for any longer.
+#[derive(Debug, Default)]
+struct Abandoned {
+    /// Garbage collection deletes these once the object is gone.
+    collected: Vec<String>,
+    /// Nobody deletes these.
+    left: Vec<String>,
+    /// Why nobody knows what else there is.
+    unknown: Vec<String>,
+}
+
+impl Abandoned {
+    fn note(&self) -> Option<String> {
+        let part = |what: &[String], says: &str| (!what.is_empty()).then(|| format!("{says}: {}", what.join(", ")));
+        let parts = [
+            part(&self.left, "left behind, delete by hand"),
+            part(&self.unknown, "not looked up, look for what is left"),
+            part(&self.collected, "left to garbage collection"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+/// Kinds of children that go together.
+struct Wave<'a> {
+    kinds: &'a [KindRef],
+    /// Whether only those are meant that garbage collection does not reach.
+    far: bool,
+    because: &'static str,
 }
 
 /// What must go before the object may go.
 pub struct Cleanup<'a> {
-    /// The kinds of all children.
-    pub kinds: &'a [KindRef],
+    /// The kinds of children that may be in other namespaces.
+    pub elsewhere: &'a [KindRef],
     /// The kinds whose objects go one after the other.
     pub waves: &'a [Vec<KindRef>],
     /// The one namespace that the operator looks after: it has no children elsewhere.
     pub namespace: Option<&'a str>,
-    /// How long is waited.
+    /// How long each wave is waited for.
     pub patience: Duration,
 }
 
 impl Cleanup<'_> {
     /// Deletes what must go: children in waves, then those in other namespaces. They are listed anew, because the watches may
-    /// not have heard of the youngest, and after a restart of none.
+    /// not have heard of the youngest, and after a restart of none. A wave has its time after that of the waves before it, so
+    /// that one that is stuck takes nothing from the next.
     pub async fn run(&self, executor: &Executor<'_>, object: &DynamicObject) -> Result<Progress, Error> {
-        let asked = is_skipped(object);
-        let left = self.patience.saturating_sub(age(object, executor.now));
-        match self.delete(executor).await {
-            Ok(found) if found.is_empty() => Ok(Progress::Done),
-            Ok(found) if asked || left.is_zero() => {
-                Ok(Progress::GaveUp(found.iter().map(|wait| wait.object.to_string()).collect()))
+        let (is_skipped, age) = (is_skipped(object), age(object, executor.now));
+        let mut abandoned = Abandoned::default();
+        let mut deadline = Duration::ZERO;
+        for wave in self.in_order() {
+            deadline = deadline.saturating_add(self.patience);
+            let left = if is_skipped { Duration::ZERO } else { deadline.saturating_sub(age) };
+            match self.delete(executor, &wave).await {
+                Ok(found) if !found.is_empty() && !left.is_zero() => {
+                    let waits = found.iter().map(|(reference, _)| waiting(reference, wave.because)).collect();
+                    return Ok(Progress::Waiting(waits, left));
+                }
+                Ok(found) => {
+                    for (reference, meta) in found {
+                        let is_collected = executor.owner.collects(&meta);
+                        let list = if is_collected { &mut abandoned.collected } else { &mut abandoned.left };
+                        list.push(reference.to_string());
+                    }
+                }
+                Err(error) if left.is_zero() => abandoned.unknown.push(error.to_string()),
+                Err(error) => return Err(error),
             }
-            Ok(found) => Ok(Progress::Waiting(found, left)),
-            Err(error) if asked || left.is_zero() => {
-                Ok(Progress::GaveUp(vec![format!("what could not be looked up ({error})")]))
-            }
-            Err(error) => Err(error),
         }
+        Ok(abandoned.note().map_or(Progress::Done, Progress::GaveUp))
     }
 
-    /// Deletes as much as may be deleted now, and says what is still there.
-    async fn delete(&self, executor: &Executor<'_>) -> Result<Vec<Wait>, Error> {
-        let all = |_: &ObjectMeta| true;
-        for wave in self.waves {
-            let left = self.delete_kinds(executor, wave, all, "what it stands on goes after it").await?;
-            if !left.is_empty() {
-                return Ok(left);
-            }
-        }
-        let far = |meta: &ObjectMeta| !executor.owner.collects(meta);
+    fn in_order(&self) -> impl Iterator<Item = Wave<'_>> {
+        let near =
+            self.waves.iter().map(|kinds| Wave { kinds, far: false, because: "what it stands on goes after it" });
         let because = "it is in another namespace, where garbage collection does not reach it";
-        self.delete_kinds(executor, self.kinds, far, because).await
+        near.chain((!self.elsewhere.is_empty()).then_some(Wave { kinds: self.elsewhere, far: true, because }))
     }
 
-    async fn delete_kinds(
-        &self,
-        executor: &Executor<'_>,
-        kinds: &[KindRef],
-        concerned: impl Fn(&ObjectMeta) -> bool,
-        because: &str,
-    ) -> Result<Vec<Wait>, Error> {
+    /// Deletes the children of a wave, and says which of them are still there.
+    async fn delete(&self, executor: &Executor<'_>, wave: &Wave<'_>) -> Result<Vec<(Ref, ObjectMeta)>, Error> {
         let mut left = Vec::new();
-        for kind in kinds {
-            for meta in self.children(executor, kind).await?.into_iter().filter(&concerned) {
+        for kind in wave.kinds {
+            let children = self.children(executor, kind).await?;
+            for meta in children.into_iter().filter(|meta| !wave.far || !executor.owner.collects(meta)) {
                 let reference = Ref::of(&kind.resource, &meta);
                 if meta.deletion_timestamp.is_none() {
                     // Pods that are still being ended would miss what goes next.
                     executor.delete_whole(&reference, &meta).await?;
                 }
                 if executor.exists(&reference).await? {
-                    left.push(waiting(&reference, because));
+                    left.push((reference, meta));
                 }
             }
         }

@@ -1,5 +1,5 @@
-//! Secrets whose values are made up once and never again: passwords that nobody chooses. One that is lost is made anew
-//! unless a plan says that something has begun with the old values; see [`Child::irreplaceable`].
+//! Secrets whose values are generated once and never again: passwords that nobody chooses. One that is lost is generated
+//! again unless a plan says that something has begun with the old values; see [`Child::irreplaceable`].
 //!
 //! Such a Secret is used as it is found, whoever made it, so that values can also be brought along. Only one that was made
 //! for the same owner, or for one of the same name before it, is ever touched again, and then only its labels and its owner.
@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
 use rand::distr::{Alphanumeric, SampleString};
 use serde_json::json;
 
 use crate::apply::Executor;
 use crate::error::Error;
+use crate::hash;
 use crate::object::{Ref, is_not_found};
 use crate::plan::Child;
 use crate::wait::Wait;
@@ -35,9 +36,16 @@ pub fn secret(namespace: &str, name: &str, fixed: &[(&str, &str)], keys: &[&str]
 }
 
 impl Executor<'_> {
-    /// Makes a Secret that is not there. Of one that is there it is only asked that it has the keys.
+    /// Creates a Secret that does not exist. Of one that exists it is only asked that it has the keys.
     pub(crate) async fn generated(&self, child: &Child) -> Result<Option<Wait>, Error> {
-        let reference = child.reference();
+        let (reference, owner) = (child.reference(), &self.owner.reference);
+        let labels = self.labels(child);
+        let asked = json!({"object": labels, "keys": child.generated.keys().collect::<Vec<_>>()});
+        let intent = hash::of_json(&asked);
+        let known = self.existing.iter().find(|(ours, _)| *ours == reference).zip(self.memory);
+        if known.is_some_and(|((_, meta), memory)| memory.unchanged(owner, &reference, &intent, meta).is_some()) {
+            return Ok(None);
+        }
         let found = match reference.api(self.client.clone()).get(&reference.name).await {
             Ok(found) => Some(found),
             Err(error) if is_not_found(&error) => None,
@@ -47,7 +55,7 @@ impl Executor<'_> {
             if let Some(lost) = &child.lost {
                 return Ok(Some(lost.clone()));
             }
-            self.create(child, &reference).await?;
+            self.generate(child, &reference).await?;
             return Ok(None);
         };
         let missing = child.generated.keys().find(|key| found.data["data"].get(key.as_str()).is_none());
@@ -55,20 +63,24 @@ impl Executor<'_> {
             return Ok(Some(lost.clone()));
         }
         if let Some(key) = missing {
-            let has = format!("has the key {key}");
-            let wait =
-                Wait::on(&reference).condition(has).now("it has not").look_at("add the key, or delete the Secret");
-            return Ok(Some(wait.failed("KeyMissing")));
+            let wait = Wait::on(&reference).condition(format!("has the key {key}")).now(format!("lacks the key {key}"));
+            return Ok(Some(wait.look_at("add the key, or delete the Secret").failed("KeyMissing")));
         }
-        if self.owner.has_made(&found.metadata) {
-            self.adopt(child, &reference).await?;
+        let is_right = self.owner.is_marked(&found.metadata, child.is_kept()) && has_labels(&found, &labels);
+        let found = if is_right || !self.owner.has_made(&found.metadata) {
+            found
+        } else {
+            self.adopt(&labels, &reference).await?
+        };
+        if let Some(memory) = self.memory {
+            memory.applied(owner, &reference, &intent, found);
         }
         Ok(None)
     }
 
     /// The owner reference is left to [`Self::adopt`]: what is written here belongs to another entry of the managed fields,
     /// and could not be taken back by an apply.
-    async fn create(&self, child: &Child, reference: &Ref) -> Result<(), Error> {
+    async fn generate(&self, child: &Child, reference: &Ref) -> Result<(), Error> {
         let mut object = child.object.clone();
         self.owner.mark(&mut object, true);
         for (key, length) in &child.generated {
@@ -77,25 +89,37 @@ impl Executor<'_> {
         }
         let params = PostParams { field_manager: Some(self.owner.manager.into()), ..PostParams::default() };
         match reference.api(self.client.clone()).create(&params, &object).await {
-            Ok(_) => self.adopt(child, reference).await,
+            Ok(_) => self.adopt(&self.labels(child), reference).await.map(drop),
             // Someone was faster; the next reconcile sees what is there.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(source) => Err(Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) }),
         }
     }
 
-    /// Writes labels and owner, and no values.
-    async fn adopt(&self, child: &Child, reference: &Ref) -> Result<(), Error> {
+    /// The Secret with its labels and its owner, and without values.
+    fn labels(&self, child: &Child) -> DynamicObject {
         let mut object = child.object.clone();
         object.data = json!({});
         self.owner.mark(&mut object, child.is_kept());
-        let params = PatchParams::apply(self.owner.manager).force();
-        let patch: Patch<&_> = Patch::Apply(&object);
-        match reference.api(self.client.clone()).patch(&reference.name, &params, &patch).await {
-            Ok(_) => Ok(()),
-            Err(source) => Err(Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) }),
-        }
+        object
     }
+
+    /// Writes labels and owner, and no values.
+    async fn adopt(&self, labels: &DynamicObject, reference: &Ref) -> Result<DynamicObject, Error> {
+        let params = PatchParams::apply(self.owner.manager).force();
+        let patch: Patch<&_> = Patch::Apply(labels);
+        let patched = reference.api(self.client.clone()).patch(&reference.name, &params, &patch).await;
+        patched.map_err(|source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) })
+    }
+}
+
+/// Whether an object has all labels and annotations of another.
+fn has_labels(found: &DynamicObject, wanted: &DynamicObject) -> bool {
+    let holds = |found: &Option<BTreeMap<String, String>>, wanted: &Option<BTreeMap<String, String>>| {
+        wanted.iter().flatten().all(|(key, value)| found.as_ref().and_then(|found| found.get(key)) == Some(value))
+    };
+    let (found, wanted) = (&found.metadata, &wanted.metadata);
+    holds(&found.labels, &wanted.labels) && holds(&found.annotations, &wanted.annotations)
 }
 
 #[cfg(test)]

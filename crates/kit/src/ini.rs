@@ -56,6 +56,11 @@ impl OsloValue {
         Self(Text::Plain(text.into()))
     }
 
+    /// A secret in which `$name` stands for another option, as in a file that somebody wrote by hand.
+    pub fn raw_secret(text: SecretString) -> Self {
+        Self(Text::Secret(text))
+    }
+
     /// An option that is given once per value.
     pub fn many(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(Text::Many(texts.into_iter().map(|text| literal(&text.into())).collect()))

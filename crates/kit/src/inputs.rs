@@ -1,8 +1,9 @@
 //! Everything that a decision is made from: the object, what it refers to, what a service answered, the time, and
 //! randomness.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -36,13 +37,17 @@ pub struct Inputs<K> {
     pub now: Timestamp,
     found: HashMap<Ref, Found>,
     answers: HashMap<Probe, Answer>,
+    own: BTreeMap<OwnKey, Arc<DynamicObject>>,
     entropy: [u8; 32],
 }
+
+/// `apiVersion`, `kind`, namespace and name of a child.
+type OwnKey = (String, String, Option<String>, String);
 
 impl<K: Resource> Inputs<K> {
     /// The inputs before anything else is read.
     pub fn new(object: K, now: Timestamp) -> Self {
-        Self { object, now, found: HashMap::new(), answers: HashMap::new(), entropy: [0; 32] }
+        Self { object, now, found: HashMap::new(), answers: HashMap::new(), own: BTreeMap::new(), entropy: [0; 32] }
     }
 
     /// Takes this as the source of all randomness. Without it every plan has the same secrets, as tests want.
@@ -64,6 +69,30 @@ impl<K: Resource> Inputs<K> {
     /// What came of a probe; none if it was not made.
     pub fn answer(&self, probe: &Probe) -> Option<&Answer> {
         self.answers.get(probe)
+    }
+
+    /// Adds a live child of an observed kind.
+    ///
+    /// # Panics
+    ///
+    /// If the object does not say of what kind it is, as every one from an API does.
+    pub fn insert_own(&mut self, object: impl Into<Arc<DynamicObject>>) {
+        let object = object.into();
+        let types = object.types.as_ref().expect("an object has an apiVersion and a kind");
+        let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone().unwrap_or_default());
+        self.own.insert((types.api_version.clone(), types.kind.clone(), namespace, name), object);
+    }
+
+    /// The live children of a kind that [`crate::Controller::observes`] names, with their status, by namespace and name.
+    pub fn own<T: Resource<DynamicType = ()>>(&self) -> impl Iterator<Item = &DynamicObject> {
+        let (version, kind) = (T::api_version(&()), T::kind(&()));
+        let is_it = move |key: &OwnKey| key.0 == version && key.1 == kind;
+        self.own.iter().filter(move |(key, _)| is_it(key)).map(|(_, object)| &**object)
+    }
+
+    /// The live child of that kind and name.
+    pub fn own_named<T: Resource<DynamicType = ()>>(&self, name: &str) -> Option<&DynamicObject> {
+        self.own::<T>().find(|object| object.metadata.name.as_deref() == Some(name))
     }
 
     /// Adds what was found under a reference.
@@ -111,10 +140,11 @@ impl<K: Resource> Inputs<K> {
     /// One key of a Secret, or the wait for it.
     pub fn secret(&self, reference: &Ref, key: &str) -> Result<SecretString, Wait> {
         let secret: Secret = self.typed(reference)?;
-        let missing = |now: &str| Wait::on(reference).condition(format!("has the key {key}")).now(now);
-        let bytes = secret.data.unwrap_or_default().remove(key).ok_or_else(|| missing("the key is missing"))?;
-        let text = String::from_utf8(bytes.0).map_err(|_| missing("the value is not text"))?;
-        if text.is_empty() { Err(missing("the value is empty")) } else { Ok(text.into()) }
+        let missing = |now: String| Wait::on(reference).condition(format!("has the key {key}")).now(now);
+        let bytes =
+            secret.data.unwrap_or_default().remove(key).ok_or_else(|| missing(format!("lacks the key {key}")))?;
+        let text = String::from_utf8(bytes.0).map_err(|_| missing(format!("has a key {key} that is not text")))?;
+        if text.is_empty() { Err(missing(format!("has a key {key} that is empty"))) } else { Ok(text.into()) }
     }
 }
 
@@ -139,6 +169,18 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
+
+    #[test]
+    fn own_children_are_told_apart_by_kind_and_name() {
+        let mut inputs = Inputs::new(ConfigMap::default(), Timestamp::UNIX_EPOCH);
+        for name in ["pear", "apple"] {
+            let resource = kube::core::ApiResource::erase::<ConfigMap>(&());
+            inputs.insert_own(DynamicObject::new(name, &resource).within("orchard"));
+        }
+        let names: Vec<_> = inputs.own::<ConfigMap>().filter_map(|object| object.metadata.name.as_deref()).collect();
+        assert_eq!(names, ["apple", "pear"]);
+        assert!(inputs.own_named::<ConfigMap>("pear").is_some() && inputs.own_named::<Secret>("pear").is_none());
+    }
 
     #[test]
     fn randomness_is_the_same_for_the_same_purpose_and_no_other() {

@@ -1,28 +1,35 @@
-//! Jobs that run once per content: a new image or command is a new Job, and the same one does not run again while it is
-//! in the plan. One that left the plan is deleted, and runs anew if it comes back.
+//! Jobs that run once per identity: a new image or command is a new Job, and the same one does not run again while it is
+//! in the plan. One that left the plan is deleted unless it runs, and runs again if it comes back.
 //!
-//! Two runs of the same thing never overlap. A Job that failed is made again after a while. There is no time to live on it:
-//! when it is deleted it would run again.
+//! Jobs of one group never overlap; see [`Child::job_group`]. A Job that failed is replaced after a while, later each time, and
+//! stays until then so that its logs can be read. A Job has no time to live: when it is deleted it would run again.
 
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::core::ObjectMeta;
+use serde_json::Value;
 
 use crate::hash;
-use crate::ownership::BASE;
+use crate::ownership::{BASE, TEMPLATE};
 use crate::plan::Child;
 
-/// How long after its failure a Job is made again.
+/// How long after its first failure a Job is replaced. The delay doubles with each attempt.
 pub const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// A Job that is called `base-<hash>` and runs once.
-pub fn run_once(namespace: &str, base: &str, template: PodTemplateSpec, backoff_limit: i32) -> Child {
-    let content = serde_json::to_value(&template).unwrap_or_default();
+/// The longest time until a failed Job is replaced.
+pub const LONGEST_RETRY: Duration = Duration::from_mins(10);
+
+/// A Job that is called `base-<hash>` and runs once for each `identity`: what decides whether the work has been done, such as
+/// the version, the commands and the hash of the configuration. What else is in the template takes effect with the next run, or at once
+/// for a Job that has not started.
+pub fn run_once(namespace: &str, base: &str, identity: &Value, template: PodTemplateSpec, backoff_limit: i32) -> Child {
+    let content = hash::of_json(&serde_json::to_value(&template).unwrap_or_default());
     let job = Job {
         metadata: ObjectMeta {
-            name: Some(hash::named(base, &hash::of_json(&content))),
+            annotations: Some([(TEMPLATE.to_owned(), content)].into()),
+            name: Some(hash::named(base, &hash::of_json(identity))),
             namespace: Some(namespace.to_owned()),
             labels: Some([(BASE.to_owned(), hash::fitting(base))].into()),
             ..ObjectMeta::default()
@@ -30,12 +37,13 @@ pub fn run_once(namespace: &str, base: &str, template: PodTemplateSpec, backoff_
         spec: Some(JobSpec { template, backoff_limit: Some(backoff_limit), ..JobSpec::default() }),
         ..Job::default()
     };
-    Child::new(&job).retry_after(RETRY_AFTER).serial()
+    Child::new(&job).retry_after(RETRY_AFTER)
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{Container, PodSpec};
+    use serde_json::json;
 
     use super::*;
 
@@ -46,11 +54,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_another_name_for_another_image_and_no_time_to_live() {
-        let name = |image| run_once("orchard", "press", template(image), 4).reference().name;
-        assert_eq!(name("press:1"), name("press:1"));
-        assert_ne!(name("press:1"), name("press:2"));
-        let job = run_once("orchard", "press", template("press:1"), 4);
-        assert!(job.object.data["spec"].get("ttlSecondsAfterFinished").is_none());
+    fn a_job_has_another_name_for_another_identity_whatever_its_template_says() {
+        let job = |identity: Value, image| run_once("orchard", "press", &identity, template(image), 4);
+        let name = |identity, image| job(identity, image).reference().name;
+        assert_eq!(name(json!({"release": 1}), "press:1"), name(json!({"release": 1}), "press:2"));
+        assert_ne!(name(json!({"release": 1}), "press:1"), name(json!({"release": 2}), "press:1"));
+        assert!(job(json!({}), "press:1").object.data["spec"].get("ttlSecondsAfterFinished").is_none());
     }
 }

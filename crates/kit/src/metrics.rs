@@ -1,9 +1,11 @@
-//! What Prometheus sees: how long each step of a reconcile takes, what fails, how much is queued, what is waited for.
+//! What Prometheus sees: how long each step of a reconcile takes, what fails, how much is queued, what is waited for, and
+//! the conditions of each object.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use c5c3_api::blocks::{Condition, ConditionStatus};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -45,6 +47,14 @@ struct OperatorLabels {
     operator: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabels {
+    kind: String,
+    namespace: String,
+    name: String,
+    r#type: String,
+}
+
 /// The reasons that each object of each controller is waiting for, to take them back when they change.
 type Waiting = HashMap<(&'static str, Ref), Vec<WaitLabels>>;
 
@@ -59,6 +69,9 @@ pub struct Metrics {
     leader: Family<OperatorLabels, Gauge>,
     watch_errors: Family<ControllerLabels, Counter>,
     waiting: Arc<Mutex<Waiting>>,
+    reconciles: Family<ControllerLabels, Counter>,
+    conditions: Family<ConditionLabels, Gauge>,
+    said: Arc<Mutex<HashMap<Ref, Vec<ConditionLabels>>>>,
 }
 
 fn seconds() -> Histogram {
@@ -73,6 +86,8 @@ impl Default for Metrics {
         let waits = Family::<WaitLabels, Gauge>::default();
         let leader = Family::<OperatorLabels, Gauge>::default();
         let watch_errors = Family::<ControllerLabels, Counter>::default();
+        let reconciles = Family::<ControllerLabels, Counter>::default();
+        let conditions = Family::<ConditionLabels, Gauge>::default();
         let mut registry = Registry::with_prefix("c5c3");
         registry.register("reconcile_duration_seconds", "Time spent in each step of a reconcile", durations.clone());
         registry.register("reconcile_errors", "Reconciles that failed, by step and reason", errors.clone());
@@ -80,6 +95,12 @@ impl Default for Metrics {
         registry.register("waits", "What objects are waiting for, by reason", waits.clone());
         registry.register("leader", "Whether this process leads for the operator", leader.clone());
         registry.register("watch_errors", "Watches that broke and were started again", watch_errors.clone());
+        registry.register("reconciles", "Reconciles that succeeded", reconciles.clone());
+        registry.register(
+            "condition",
+            "The conditions of an object: 1 is True, 0 is False, -1 is Unknown",
+            conditions.clone(),
+        );
         Self {
             registry: Arc::new(registry),
             durations,
@@ -89,6 +110,9 @@ impl Default for Metrics {
             leader,
             watch_errors,
             waiting: Arc::default(),
+            reconciles,
+            conditions,
+            said: Arc::default(),
         }
     }
 }
@@ -97,6 +121,39 @@ impl Metrics {
     /// Records how long a step took.
     pub fn took(&self, controller: &'static str, stage: Stage, time: Duration) {
         self.durations.get_or_create(&StageLabels { controller, step: stage.name() }).observe(time.as_secs_f64());
+    }
+
+    /// Counts a reconcile that succeeded.
+    pub fn succeeded(&self, controller: &'static str) {
+        self.reconciles.get_or_create(&ControllerLabels { controller }).inc();
+    }
+
+    /// Records the conditions of an object in the place of those before: none when it is gone.
+    pub fn conditions(&self, object: &Ref, conditions: &[Condition]) {
+        let labels = |condition: &Condition| ConditionLabels {
+            kind: object.resource.kind.clone(),
+            namespace: object.namespace.clone().unwrap_or_default(),
+            name: object.name.clone(),
+            r#type: condition.r#type.clone(),
+        };
+        let mut said = self.said.lock().expect("no one panics with the lock");
+        let now: Vec<ConditionLabels> = conditions.iter().map(labels).collect();
+        for (labels, condition) in now.iter().zip(conditions) {
+            let value = match condition.status {
+                ConditionStatus::True => 1,
+                ConditionStatus::False => 0,
+                ConditionStatus::Unknown => -1,
+            };
+            self.conditions.get_or_create(labels).set(value);
+        }
+        for before in said.remove(object).unwrap_or_default() {
+            if !now.contains(&before) {
+                self.conditions.remove(&before);
+            }
+        }
+        if !now.is_empty() {
+            said.insert(object.clone(), now);
+        }
     }
 
     /// Counts a failed reconcile.
@@ -129,6 +186,26 @@ impl Metrics {
         }
     }
 
+    /// Takes back everything about objects of a kind, when their controller ends.
+    pub fn clear(&self, controller: &'static str, kind: &str) {
+        let of_kind = |object: &&Ref| object.resource.kind == kind;
+        let said: Vec<Ref> = {
+            let said = self.said.lock().expect("no one panics with the lock");
+            said.keys().filter(of_kind).cloned().collect()
+        };
+        let waiting: Vec<Ref> = {
+            let waiting = self.waiting.lock().expect("no one panics with the lock");
+            waiting.keys().filter(|(by, _)| *by == controller).map(|(_, object)| object.clone()).collect()
+        };
+        for object in &said {
+            self.conditions(object, &[]);
+        }
+        for object in &waiting {
+            self.waits(controller, object, &[]);
+        }
+        self.queued(controller, 0);
+    }
+
     /// Records whether this process leads.
     pub fn leads(&self, operator: &'static str, leads: bool) {
         self.leader.get_or_create(&OperatorLabels { operator }).set(leads.into());
@@ -148,6 +225,25 @@ mod tests {
     use k8s_openapi::api::core::v1::Secret;
 
     use super::*;
+    use crate::condition::Said;
+
+    #[test]
+    fn the_conditions_of_an_object_are_gauges_until_it_is_gone() {
+        let metrics = Metrics::default();
+        let tree = Ref::namespaced::<Secret>("orchard", "tree");
+        let said = [Said::yes("Ready", "Ready", ""), Said::no("Ripe", "TooSmall", "")];
+        let conditions: Vec<Condition> =
+            said.iter().map(|said| said.after(None, None, jiff::Timestamp::UNIX_EPOCH)).collect();
+        metrics.conditions(&tree, &conditions);
+        let line =
+            |kind: &str| format!(r#"c5c3_condition{{kind="Secret",namespace="orchard",name="tree",type="{kind}"}} "#);
+        assert!(metrics.text().contains(&format!("{}1", line("Ready"))), "{}", metrics.text());
+        assert!(metrics.text().contains(&format!("{}0", line("Ripe"))));
+        metrics.conditions(&tree, &conditions[..1]);
+        assert!(metrics.text().contains(&line("Ready")) && !metrics.text().contains(&line("Ripe")));
+        metrics.clear("garden", "Secret");
+        assert!(!metrics.text().contains("orchard"));
+    }
 
     #[test]
     fn a_wait_is_counted_while_it_lasts() {

@@ -1,14 +1,18 @@
 //! An operator: controllers that share a name, a leader and a process.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt;
 use kube::{Client, Resource};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::controller::Controller;
-use crate::http::Readiness;
+use crate::http::{Broken, Readiness};
 use crate::leader::{Candidate, Election};
 use crate::metrics::Metrics;
 use crate::run::{Pace, run};
@@ -35,12 +39,18 @@ struct Start {
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Starts a controller, and drops what says that it is broken once it works again.
+type Starter = Arc<dyn Fn(Start, Option<Broken>) -> Running + Send + Sync>;
+
+/// How soon a controller is started again that panicked outside a reconcile.
+const RESTART_AFTER: Duration = Duration::from_secs(10);
+
 /// Controllers that share a name, a leader and a process.
 pub struct Operator {
     name: &'static str,
     kinds: Vec<(String, String)>,
     access: Access,
-    controllers: Vec<Box<dyn Fn(Start) -> Running + Send + Sync>>,
+    controllers: Vec<Starter>,
 }
 
 impl Operator {
@@ -57,11 +67,11 @@ impl Operator {
     {
         self.access.extend(Access::of(&make()));
         self.kinds.push((C::Kind::api_version(&()).into_owned(), C::Kind::kind(&()).into_owned()));
-        self.controllers.push(Box::new(move |start: Start| {
+        self.controllers.push(Arc::new(move |start: Start, broken: Option<Broken>| {
             let controller = make();
             let expected = start.readiness.expect();
             Box::pin(async move {
-                let synced = move || drop(expected);
+                let synced = move || drop((expected, broken));
                 run(controller, start.manager, start.client, start.pace, start.metrics, start.stop, synced).await;
             })
         }));
@@ -104,16 +114,8 @@ impl Operator {
             // Each in a task of its own, so that a controller that computes does not keep the lease from being renewed. The
             // set aborts them when it is dropped, as it is when the lease is lost.
             let mut running: JoinSet<()> =
-                self.controllers.iter().map(|controller| controller(start.clone())).collect();
-            async move {
-                while let Some(ended) = running.join_next().await {
-                    if let Err(error) = ended
-                        && error.is_panic()
-                    {
-                        tracing::error!(%error, "a controller ended; the others go on");
-                    }
-                }
-            }
+                self.controllers.iter().map(|controller| keep_running(controller.clone(), start.clone())).collect();
+            async move { while running.join_next().await.is_some() {} }
         };
         match settings.election.clone() {
             Some(election) => {
@@ -122,5 +124,56 @@ impl Operator {
             }
             None => work(stop).await,
         }
+    }
+}
+
+/// Runs a controller until it is stopped, and starts it again after a panic. Panics within a reconcile do not come here.
+async fn keep_running(controller: Starter, start: Start) {
+    let mut broken = None;
+    loop {
+        let running = AssertUnwindSafe(controller(start.clone(), broken.take()));
+        if running.catch_unwind().await.is_ok() {
+            return;
+        }
+        tracing::error!(operator = start.manager, "a controller panicked and is started again; the others go on");
+        broken = Some(start.readiness.broke());
+        tokio::select! {
+            () = tokio::time::sleep(RESTART_AFTER) => {}
+            () = start.stop.cancelled() => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::testing::FakeApi;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_panics_is_unhealthy_until_it_was_started_again() {
+        let starts = Arc::new(AtomicUsize::new(0));
+        let (counted, readiness) = (starts.clone(), Readiness::default());
+        let controller: Starter = Arc::new(move |_, broken| {
+            let count = counted.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                assert!(count > 1, "the first two fail");
+                drop(broken);
+            })
+        });
+        let start = Start {
+            manager: "press-operator",
+            client: FakeApi::default().client(),
+            pace: Pace::default(),
+            metrics: Metrics::default(),
+            stop: CancellationToken::new(),
+            readiness: readiness.clone(),
+        };
+        let task = tokio::spawn(keep_running(controller, start));
+        tokio::time::sleep(RESTART_AFTER / 2).await;
+        assert!(!readiness.is_healthy());
+        task.await.unwrap();
+        assert_eq!((starts.load(Ordering::SeqCst), readiness.is_healthy()), (3, true));
     }
 }

@@ -18,6 +18,14 @@ pub const OWNER: &str = "c5c3.io/owner";
 pub const BASE: &str = "c5c3.io/base";
 /// The step of a graph that the object was made in.
 pub const STEP: &str = "c5c3.io/step";
+/// The group of a Job, of which one runs at a time.
+pub const JOB_GROUP: &str = "c5c3.io/job-group";
+/// The version of the software that the object runs, as an annotation.
+pub const VERSION: &str = "c5c3.io/version";
+/// A hash of the template that a Job was made from.
+pub const TEMPLATE: &str = "c5c3.io/template";
+/// How many times a Job that fails was made, as an annotation.
+pub const ATTEMPT: &str = "c5c3.io/attempt";
 
 /// The object that children belong to.
 #[derive(Clone, Debug)]
@@ -73,14 +81,30 @@ impl Owner {
 
     /// Whether the object was made for this owner, or for one of the same name before it: what is kept outlives its owner.
     pub fn has_made(&self, object: &ObjectMeta) -> bool {
-        let path = object.annotations.as_ref().and_then(|annotations| annotations.get(OWNER));
-        path == Some(&self.path()) && label(object, MANAGED_BY).is_some_and(|by| by == self.manager)
+        annotation(object, OWNER) == Some(&self.path())
+            && label(object, MANAGED_BY).is_some_and(|by| by == self.manager)
+    }
+
+    /// Whether the child's labels, annotation and owner reference are those that [`Owner::mark`] gives it.
+    pub(crate) fn is_marked(&self, child: &ObjectMeta, kept: bool) -> bool {
+        let is_controlled = child.owner_references.iter().flatten().any(|owner| *owner == self.as_controller());
+        self.has_made(child)
+            && label(child, OWNER_UID) == Some(&self.uid)
+            && is_controlled == (!kept && self.collects(child))
     }
 
     fn path(&self) -> String {
         let Ref { resource, namespace, name } = &self.reference;
         format!("{}/{}/{name}", resource.kind, namespace.as_deref().unwrap_or_default())
     }
+}
+
+/// Whether labels, annotations or owner references say that the object belongs to somebody.
+pub(crate) fn is_claimed(object: &ObjectMeta) -> bool {
+    let labelled = [MANAGED_BY, OWNER_UID].iter().any(|key| label(object, key).is_some());
+    labelled
+        || annotation(object, OWNER).is_some()
+        || object.owner_references.as_ref().is_some_and(|all| !all.is_empty())
 }
 
 /// The owner that a child names, if it is of that kind.
@@ -95,6 +119,11 @@ pub fn owner_of(child: &ObjectMeta, kind: &ApiResource) -> Option<Ref> {
 /// A label of an object.
 pub fn label<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a String> {
     meta.labels.as_ref().and_then(|labels: &BTreeMap<String, String>| labels.get(key))
+}
+
+/// An annotation of an object.
+pub(crate) fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a String> {
+    meta.annotations.as_ref().and_then(|annotations| annotations.get(key))
 }
 
 #[cfg(test)]

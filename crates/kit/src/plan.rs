@@ -13,25 +13,55 @@ use serde_json::{Map, Value};
 
 use crate::hash;
 use crate::object::Ref;
+use crate::ownership::{JOB_GROUP, VERSION};
 use crate::readiness;
 use crate::wait::Wait;
 
 /// What should be there.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Applied in order; a step starts when all before it are done, or when those are that its [`Node`] names.
+    /// Applied in order. A step of a graph starts when the steps are done that its [`Node`] needs; a step without a node
+    /// starts when all steps before it are done, and its children are not changed until then.
     pub steps: Vec<Step>,
+    /// The names of steps that have left the plan on purpose; see [`Plan::dropped`].
+    pub dropped: Vec<&'static str>,
     /// Fields of the status that are the operator's own, such as `endpoint`.
     pub status: Map<String, Value>,
     /// When to look again though nothing changed: for what no watch can tell, such as a date in the plan.
     pub again_after: Option<Duration>,
     /// The reason of `Ready` when all steps are done.
     pub ready_reason: &'static str,
+    /// What is to be told as events, each once while it stays in the plan.
+    pub events: Vec<Note>,
+    /// Whether the steps that wait are those of an upgrade: the reason of `Progressing`.
+    pub upgrading: bool,
+    /// Whether the plan holds only some of the children: then nothing is pruned.
+    pub partial: bool,
+}
+
+/// Something that happened and is told as an event of the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The event's reason.
+    pub reason: &'static str,
+    /// The event's text.
+    pub note: String,
+    /// Whether the event is a Warning, or Normal.
+    pub warning: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { steps: Vec::new(), status: Map::new(), again_after: None, ready_reason: "Ready" }
+        Self {
+            steps: Vec::new(),
+            dropped: Vec::new(),
+            status: Map::new(),
+            again_after: None,
+            ready_reason: "Ready",
+            events: Vec::new(),
+            upgrading: false,
+            partial: false,
+        }
     }
 }
 
@@ -47,6 +77,14 @@ impl Plan {
         self
     }
 
+    /// Says that the step of that name has left the plan on purpose. Its children are deleted as soon as the steps are done
+    /// that name it among their needs, where it counts as done. Children of a step that is neither in the plan nor dropped
+    /// are deleted only when the whole plan is done.
+    pub fn dropped(mut self, step: &'static str) -> Self {
+        self.dropped.push(step);
+        self
+    }
+
     /// Sets a field of the status.
     pub fn status(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.status.insert(field.into(), value.into());
@@ -56,6 +94,23 @@ impl Plan {
     /// Sets the reason of `Ready` when all steps are done.
     pub fn ready_reason(self, reason: &'static str) -> Self {
         Self { ready_reason: reason, ..self }
+    }
+
+    /// Tells of something with a Normal event, when it is new for this object.
+    pub fn event(mut self, reason: &'static str, note: impl Into<String>) -> Self {
+        self.events.push(Note { reason, note: note.into(), warning: false });
+        self
+    }
+
+    /// Tells of something with a Warning, when it is new for this object.
+    pub fn failed_event(mut self, reason: &'static str, note: impl Into<String>) -> Self {
+        self.events.push(Note { reason, note: note.into(), warning: true });
+        self
+    }
+
+    /// Says whether the steps that wait are those of an upgrade.
+    pub fn upgrading(self, upgrading: bool) -> Self {
+        Self { upgrading, ..self }
     }
 
     /// Every child of every step.
@@ -71,6 +126,9 @@ impl Plan {
                 None => drop(writeln!(text, "== {}", step.condition)),
                 Some(node) => drop(writeln!(text, "== {}: {node}", step.condition)),
             }
+            if step.decision == Decision::Undecided {
+                let _ = writeln!(text, "-- undecided: existing children stay as they are");
+            }
             for wait in &step.waits {
                 let _ = writeln!(text, "-- {}", wait.message(None));
             }
@@ -81,9 +139,20 @@ impl Plan {
                 if child.unwaited {
                     let _ = writeln!(text, "-- nobody waits for it:");
                 }
+                if child.adoptable {
+                    let _ = writeln!(text, "-- an unclaimed object of this name is adopted:");
+                }
+                match &child.basis {
+                    Basis::Any => {}
+                    Basis::Absent => drop(writeln!(text, "-- created only if it does not exist:")),
+                    Basis::Version(version) => drop(writeln!(text, "-- applied to resourceVersion {version}:")),
+                }
                 let value = serde_json::to_value(child.redacted()).unwrap_or_default();
                 let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
             }
+        }
+        for step in &self.dropped {
+            let _ = writeln!(text, "== dropped: {step}");
         }
         if !self.status.is_empty() {
             let _ = writeln!(text, "== status\n{}", Value::Object(self.status.clone()));
@@ -105,6 +174,25 @@ pub struct Step {
     pub done: String,
     /// Where the step is in a graph; without one it follows all steps before it.
     pub node: Option<Node>,
+    /// The condition's reason when the step is done.
+    pub done_reason: &'static str,
+    /// The condition's reason while the step waits for a child; `WaitingFor<Kind>` when absent.
+    pub waiting_reason: Option<&'static str>,
+    /// What it means that the step has no children.
+    pub decision: Decision,
+}
+
+/// Whether the children of a step are known. "Not known yet" and "none wanted" are different things: the first keeps what
+/// exists, the second deletes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Decision {
+    /// The step's children are those that it lists, and there are some.
+    #[default]
+    Planned,
+    /// The step cannot be planned yet; see [`Step::undecided`].
+    Undecided,
+    /// The step has no children on purpose; see [`Step::childless`].
+    Childless,
 }
 
 /// A step's place in a graph of steps. What it does not need does not hold it up.
@@ -112,8 +200,9 @@ pub struct Step {
 pub struct Node {
     /// The step's name; several steps may share a condition, which is true when all of them are done.
     pub name: &'static str,
-    /// The names of the steps that must be done before this one starts. They come before it in the plan. Once its
-    /// children exist they are left as they are while one of these is not ready, and judged by what they say themselves.
+    /// The names of the steps that must be done before this one starts. They come before it in the plan. While one of them
+    /// is not done, no child of this step is created and none changes its version; other changes of children that exist
+    /// are applied.
     pub needs: Vec<&'static str>,
 }
 
@@ -129,12 +218,34 @@ impl fmt::Display for Node {
 impl Step {
     /// A step with nothing in it.
     pub fn new(condition: &'static str) -> Self {
-        Self { condition, children: Vec::new(), waits: Vec::new(), done: "done".into(), node: None }
+        Self {
+            condition,
+            children: Vec::new(),
+            waits: Vec::new(),
+            done: "done".into(),
+            node: None,
+            done_reason: "Done",
+            waiting_reason: None,
+            decision: Decision::Planned,
+        }
     }
 
     /// Puts the step into a graph: it starts when the steps that it needs are done, whatever becomes of others.
     pub fn node(self, name: &'static str, needs: impl Into<Vec<&'static str>>) -> Self {
         Self { node: Some(Node { name, needs: needs.into() }), ..self }
+    }
+
+    /// Says that the step cannot be planned yet. All of its existing children are kept, nothing is applied, and the step is
+    /// not done.
+    pub fn undecided(mut self, waits: impl IntoIterator<Item = Wait>) -> Self {
+        self.waits.extend(waits);
+        Self { decision: Decision::Undecided, ..self }
+    }
+
+    /// Says that the step has no children on purpose: it only waits, or nothing is wanted of it. Existing children of the
+    /// step are deleted.
+    pub fn childless(self) -> Self {
+        Self { decision: Decision::Childless, ..self }
     }
 
     /// Adds a child.
@@ -153,6 +264,22 @@ impl Step {
     pub fn wait(mut self, wait: Wait) -> Self {
         self.waits.push(wait);
         self
+    }
+
+    /// The step's name, or its condition if it is outside a graph.
+    pub(crate) fn title(&self) -> &'static str {
+        self.node.as_ref().map_or(self.condition, |node| node.name)
+    }
+
+    /// Why the step is not done although nothing is waited for: it is undecided, and does not say why.
+    pub(crate) fn unplanned(&self) -> Option<String> {
+        let is_unplanned = self.decision == Decision::Undecided && self.waits.is_empty();
+        is_unplanned.then(|| format!("{} cannot be planned yet", self.title()))
+    }
+
+    /// Sets the condition's reasons when the step is done, and while it waits for a child.
+    pub fn reasons(self, done: &'static str, waiting: &'static str) -> Self {
+        Self { done_reason: done, waiting_reason: Some(waiting), ..self }
     }
 
     /// Sets what the condition says when all is done.
@@ -179,12 +306,26 @@ pub struct Child {
     /// Whether the object stays when its owner goes. Where that is chosen, one that an owner of the same name has left is
     /// taken over; see [`Child::kept`].
     pub kept: Option<bool>,
-    /// Whether it starts only when others of the same base have ended; see [`crate::job`].
-    pub serial: bool,
+    /// Which state of the object the child was planned from; see [`Child::based_on`].
+    pub basis: Basis,
+    /// Whether an object of that name that nobody claims is taken over; see [`Child::adoptable`].
+    pub adoptable: bool,
     /// Whether its step is done although the object is not ready: nothing depends on it.
     pub unwaited: bool,
     /// What there is to say when it is waited for.
     pub because: Option<String>,
+}
+
+/// Which state of an object a write is based on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// Whatever is there: our fields are written over it.
+    #[default]
+    Any,
+    /// Nothing is there.
+    Absent,
+    /// The object with this resourceVersion.
+    Version(String),
 }
 
 impl Child {
@@ -209,7 +350,8 @@ impl Child {
             generated: BTreeMap::new(),
             lost: None,
             kept: None,
-            serial: false,
+            basis: Basis::Any,
+            adoptable: false,
             unwaited: false,
             because: None,
         }
@@ -232,9 +374,31 @@ impl Child {
         self.kept == Some(true)
     }
 
-    /// Starts only when others of the same base have ended.
-    pub fn serial(self) -> Self {
-        Self { serial: true, ..self }
+    /// Puts a Job into a group: of all Jobs of one owner and group, one runs at a time. A Job without a group has its base as
+    /// its group; see [`crate::job`].
+    pub fn job_group(mut self, group: &'static str) -> Self {
+        self.object.metadata.labels.get_or_insert_default().insert(JOB_GROUP.into(), group.into());
+        self
+    }
+
+    /// Says which version of its software the object runs. A change of it waits for the steps that the child's step needs, as
+    /// creation does; other changes of an existing object do not wait.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.object.metadata.annotations.get_or_insert_default().insert(VERSION.into(), version.into());
+        self
+    }
+
+    /// Writes the object only in the state that the plan was made from: with the resourceVersion that was read, or, if
+    /// `None` was there, by creating it. If somebody changed or created it meanwhile, the API answers with a conflict, and the
+    /// next reconcile reads it anew. For objects where a lost update is a lost secret.
+    pub fn based_on(self, resource_version: Option<String>) -> Self {
+        Self { basis: resource_version.map_or(Basis::Absent, Basis::Version), ..self }
+    }
+
+    /// Takes over an object of that name that no label, annotation or owner reference claims, such as a Secret that was
+    /// restored from a backup, instead of refusing it as foreign.
+    pub fn adoptable(self) -> Self {
+        Self { adoptable: true, ..self }
     }
 
     /// Lets nobody wait for the object to be ready.

@@ -126,7 +126,8 @@ fn replicas(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<W
     if let Some(progressing) = condition(object, "Progressing")
         && progressing["reason"] == "ProgressDeadlineExceeded"
     {
-        return Some(wait.now(format!("{available} of {wanted} available, and no progress")).failed("RolloutStuck"));
+        let now = format!("has {available} of {wanted} replicas available and makes no progress");
+        return Some(wait.now(now).failed("RolloutStuck"));
     }
     let left_over = if reference.resource.kind == "Deployment" { number("replicas") - updated } else { 0 };
     match () {
@@ -149,7 +150,7 @@ fn job(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<Wait> 
             reference.name,
             reference.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default()
         );
-        return Some(wait.now(why).look_at(logs).failed("JobFailed"));
+        return Some(wait.now(format!("failed: {why}")).look_at(logs).failed("JobFailed"));
     }
     let failures = status.get("failed").and_then(Value::as_i64).unwrap_or(0);
     Some(wait.now(if failures > 0 { format!("running, {failures} attempts failed") } else { "running".into() }))
@@ -191,7 +192,7 @@ mod tests {
     fn a_job_is_ready_when_it_is_complete_and_stuck_when_it_failed() {
         let with = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "message": "too often"}]});
         assert_eq!(waits("batch/v1", "Job", with("Complete")), None);
-        assert_eq!(waits("batch/v1", "Job", with("Failed")).as_deref(), Some("too often"));
+        assert_eq!(waits("batch/v1", "Job", with("Failed")).as_deref(), Some("failed: too often"));
         assert_eq!(waits("batch/v1", "Job", json!({"failed": 2})).as_deref(), Some("running, 2 attempts failed"));
     }
 

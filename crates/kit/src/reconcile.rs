@@ -1,65 +1,44 @@
 //! One reconcile: read, validate, plan, apply, report.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use c5c3_api::Problems;
 use jiff::Timestamp;
-use kube::Client;
 use kube::api::DynamicObject;
-use kube::core::{ApiResource, ObjectMeta, PartialObjectMeta};
+use kube::core::ObjectMeta;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::Store;
+use kube::{Client, Resource as _};
 use serde_json::Value;
 
-use crate::apply::Executor;
+use crate::apply::{Applied, Executor};
 use crate::backoff::Backoff;
 use crate::brake::Brake;
+use crate::children::Children;
 use crate::controller::{Controller, Verdict};
 use crate::error::{Error, Stage};
-use crate::events::Events;
+use crate::events::{Events, Published};
 use crate::finalizer::{self, Cleanup, Progress};
-use crate::inputs::{Found, Inputs};
+use crate::inputs::Inputs;
+use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::object::{KindRef, Ref, is_not_found, is_unknown_kind};
+use crate::object::{Ref, is_not_found};
 use crate::ownership::Owner;
 use crate::plan::Plan;
-use crate::report::{self, Outcome};
+use crate::plan_check::Declared;
+use crate::probes::Probes;
+use crate::report::{self, Outcome, Types};
 use crate::retention::Retained;
+use crate::summary::Summary;
 use crate::wait::Wait;
 use crate::watches::Watches;
-
-/// How often a reference may lead to another before it is taken for a circle.
-const DEEPEST_REFERENCE: usize = 8;
 
 /// How often a deletion looks whether what it waits for is gone, beside being told by watches.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The metadata of every child of one controller, kind by kind, as the watches know it.
-#[derive(Default)]
-pub struct Children {
-    stores: HashMap<ApiResource, Store<PartialObjectMeta<DynamicObject>>>,
-}
-
-impl Children {
-    /// Adds the store of a kind.
-    pub fn insert(&mut self, resource: ApiResource, store: Store<PartialObjectMeta<DynamicObject>>) {
-        self.stores.insert(resource, store);
-    }
-
-    /// The children of one owner.
-    pub fn of(&self, owner: &Owner) -> Vec<(Ref, ObjectMeta)> {
-        let mut children = Vec::new();
-        for (resource, store) in &self.stores {
-            for child in store.state() {
-                if owner.owns(&child.metadata) {
-                    children.push((Ref::of(resource, &child.metadata), child.metadata.clone()));
-                }
-            }
-        }
-        children.sort_by_key(|(reference, _)| reference.to_string());
-        children
-    }
-}
+/// How soon is tried again what must go on although the spec is wrong.
+const MAINTAIN_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What every reconcile of a controller shares.
 pub struct Context<C: Controller> {
@@ -72,17 +51,25 @@ pub struct Context<C: Controller> {
     /// The one namespace that is looked at; all of them when absent.
     pub namespace: Option<String>,
     /// The children that are there.
-    pub children: Children,
+    pub children: Arc<Children>,
+    /// The probes, and what was answered last.
+    pub probes: Probes,
     /// The watches on what objects refer to.
     pub watches: Watches,
     /// Where events go.
     pub events: Events,
+    /// The events of plans that were published.
+    pub published: Published,
+    /// The last object that was valid, with its uid.
+    pub last_valid: Mutex<HashMap<Ref, (String, C::Kind)>>,
     /// Where numbers go.
     pub metrics: Metrics,
     /// Failures in a row.
     pub backoff: Backoff<Ref>,
     /// What was written lately.
     pub brake: Brake,
+    /// Children as they were last applied or read.
+    pub memory: Memory,
     /// When to look again though nothing happened.
     pub resync: Duration,
 }
@@ -90,10 +77,22 @@ pub struct Context<C: Controller> {
 impl<C: Controller> Context<C> {
     /// Forgets an object that is gone.
     pub fn forget(&self, about: &Ref) {
-        self.watches.keep_only(about, &std::collections::HashSet::new());
+        self.watches.keep_only(about, &HashSet::new());
+        self.probes.keep_only(about, &[]);
         self.metrics.waits(C::NAME, about, &[]);
+        self.metrics.conditions(about, &[]);
+        self.published.new_ones(about, &[]);
+        self.last_valid.lock().unwrap_or_else(PoisonError::into_inner).remove(about);
         self.backoff.reset(about);
         self.brake.forget(about);
+        self.memory.forget(about);
+    }
+}
+
+/// Who no longer leads says nothing of objects any more: another process does.
+impl<C: Controller> Drop for Context<C> {
+    fn drop(&mut self) {
+        self.metrics.clear(C::NAME, &C::Kind::kind(&()));
     }
 }
 
@@ -125,12 +124,12 @@ async fn read(about: &Ref, client: &Client) -> Result<Option<DynamicObject>, Err
     }
 }
 
-struct Reconcile<'a, C: Controller> {
-    object: &'a DynamicObject,
-    about: &'a Ref,
-    context: &'a Context<C>,
-    owner: Owner,
-    now: Timestamp,
+pub(crate) struct Reconcile<'a, C: Controller> {
+    pub(crate) object: &'a DynamicObject,
+    pub(crate) about: &'a Ref,
+    pub(crate) context: &'a Context<C>,
+    pub(crate) owner: Owner,
+    pub(crate) now: Timestamp,
 }
 
 impl<'a, C: Controller> Reconcile<'a, C> {
@@ -148,11 +147,13 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let existing = self.context.children.of(&self.owner);
         let retained = self.context.controller.retention(&value);
         let is_there = |one: &&Retained| one.may_differ() && existing.iter().any(|(child, _)| *child == one.object);
-        // What is refused here is asked for again by the plan, which says so; nothing of it goes meanwhile.
-        self.executor(&existing).retain(retained.iter().filter(is_there)).await?;
+        if !self.is_paused() {
+            // What is refused here is asked for again by the plan, which says so; nothing of it goes meanwhile.
+            self.executor(&existing).retain(retained.iter().filter(is_there)).await?;
+        }
         let parsed = match self.timed(Stage::Validate, || self.context.controller.parse(&value)) {
             Ok(parsed) => parsed,
-            Err(problems) => return self.say(&Outcome::Invalid(&problems)).await,
+            Err(problems) => return self.invalid(&problems, value, None).await,
         };
         if let Some(finalizer) = C::FINALIZER
             && !finalizer::has(self.object, finalizer)
@@ -161,102 +162,130 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             finalizer::add(&self.context.client, self.object, self.about, finalizer).await?;
             return Ok(Action::await_change());
         }
-        let inputs = self.read_references(parsed).await?;
+        let inputs = self.read_inputs(parsed, &existing).await?;
         match self.timed(Stage::Validate, || self.context.controller.validate(&inputs)) {
-            Verdict::Invalid(problems) => self.say(&Outcome::Invalid(&problems)).await,
-            Verdict::Wait(waits) => self.say(&Outcome::Waiting(&waits)).await,
-            Verdict::Valid(valid) => self.carry_out(&inputs, &valid, &retained).await,
+            Verdict::Invalid(problems) => self.invalid(&problems, value, Some(&inputs)).await,
+            Verdict::Wait(waits) => {
+                self.watch_only(&[&inputs], &existing);
+                self.say(&Outcome::Waiting(&waits)).await
+            }
+            Verdict::Valid(valid) => {
+                self.watch_only(&[&inputs], &existing);
+                self.remember_valid(&inputs.object);
+                let plan = self.timed(Stage::Plan, || self.context.controller.plan(&valid, &inputs));
+                self.carry_out(&plan, &retained).await
+            }
         }
     }
 
-    async fn carry_out(
-        &self,
-        inputs: &Inputs<C::Kind>,
-        valid: &C::Valid,
-        retained: &[Retained],
-    ) -> Result<Action, Error> {
-        let plan = self.timed(Stage::Plan, || self.context.controller.plan(valid, inputs));
-        self.check(&plan)?;
+    /// Applies a plan as far as it goes, or only reads how its children are while the object is paused.
+    async fn carry_out(&self, plan: &Plan, retained: &[Retained]) -> Result<Action, Error> {
+        self.check(plan)?;
+        self.check_places(plan)?;
         let existing = self.context.children.of(&self.owner);
+        if self.is_paused() {
+            let observed = self.executor(&existing).observe(plan).await?;
+            return self.say(&Outcome::Paused(&observed, plan)).await;
+        }
         let started = Instant::now();
-        let applied = self.executor(&existing).apply_retaining(&plan, retained).await;
+        let applied = self.executor(&existing).apply_retaining(plan, retained).await;
         self.context.metrics.took(C::NAME, Stage::Apply, started.elapsed());
         let applied = applied?;
-        self.say(&Outcome::Applied(&applied, &plan)).await?;
+        self.say(&Outcome::Applied(&applied, plan)).await?;
+        for event in self.context.published.new_ones(self.about, &plan.events) {
+            let (uid, events) = (&self.owner.uid, &self.context.events);
+            events.publish(self.about, uid, event.warning, event.reason, &event.note).await;
+        }
         if let Some(refused) = &applied.refused {
             return Err(Error::ChildRefused(refused.message(self.object.metadata.namespace.as_deref())));
         }
+        Ok(self.requeue(&applied))
+    }
+
+    fn requeue(&self, applied: &Applied) -> Action {
         let resync = self.resync();
-        Ok(Action::requeue(applied.again_after.map_or(resync, |after| after.min(resync))))
+        Action::requeue(applied.again_after.map_or(resync, |after| after.min(resync)))
+    }
+
+    fn is_paused(&self) -> bool {
+        report::is_paused(self.object)
+    }
+
+    fn remember_valid(&self, object: &C::Kind) {
+        let mut last = self.context.last_valid.lock().unwrap_or_else(PoisonError::into_inner);
+        last.insert(self.about.clone(), (self.owner.uid.clone(), object.clone()));
+    }
+
+    /// Reports that the spec is wrong. What must go on all the same is applied, and what the last valid spec asked for is looked
+    /// at.
+    async fn invalid(
+        &self,
+        problems: &Problems,
+        value: Value,
+        inputs: Option<&Inputs<C::Kind>>,
+    ) -> Result<Action, Error> {
+        match self.maintain(value, inputs).await {
+            Ok(None) => {
+                self.say(&Outcome::Invalid(problems, None)).await?;
+                // A wrong spec waits for a change, not for time.
+                Ok(Action::await_change())
+            }
+            Ok(Some((applied, plan))) => {
+                self.say(&Outcome::Invalid(problems, Some((&applied, &plan)))).await?;
+                let is_refused = applied.refused.is_some();
+                Ok(if is_refused { Action::requeue(MAINTAIN_INTERVAL) } else { self.requeue(&applied) })
+            }
+            Err(error) => {
+                tracing::warn!(%error, reason = error.reason(), "the spec is invalid, and what must go on fails");
+                self.say(&Outcome::Invalid(problems, None)).await?;
+                Ok(Action::requeue(MAINTAIN_INTERVAL))
+            }
+        }
+    }
+
+    async fn maintain(&self, value: Value, before: Option<&Inputs<C::Kind>>) -> Result<Option<(Applied, Plan)>, Error> {
+        let last = self.context.last_valid.lock().unwrap_or_else(PoisonError::into_inner).get(self.about).cloned();
+        let last = last.filter(|(uid, _)| *uid == self.owner.uid).map(|(_, object)| object);
+        let was_valid = last.is_some();
+        let existing = self.context.children.of(&self.owner);
+        let Some(object) = last.or_else(|| serde_json::from_value(value).ok()) else {
+            self.watch_only(&before.into_iter().collect::<Vec<_>>(), &existing);
+            return Ok(None);
+        };
+        let inputs = self.read_inputs(object, &existing).await?;
+        self.watch_only(&before.into_iter().chain([&inputs]).collect::<Vec<_>>(), &existing);
+        let executor = self.executor(&existing);
+        if let Some(plan) = self.context.controller.maintain(&inputs) {
+            let plan = Plan { partial: true, ..plan };
+            self.check(&plan)?;
+            let applied = if self.is_paused() { executor.observe(&plan).await? } else { executor.apply(&plan).await? };
+            return Ok(Some((applied, plan)));
+        }
+        match self.context.controller.validate(&inputs) {
+            Verdict::Valid(valid) if was_valid => {
+                let plan = self.context.controller.plan(&valid, &inputs);
+                Ok(Some((executor.observe(&plan).await?, plan)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A child elsewhere would be left behind when the object goes.
+    fn check_places(&self, plan: &Plan) -> Result<(), Error> {
+        let far = plan.children().find(|child| !self.owner.collects(&child.object.metadata));
+        match far.filter(|_| !C::ELSEWHERE) {
+            Some(child) => {
+                Err(broken::<C>(format!("{} is in another namespace, and ELSEWHERE is false", child.reference())))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What only a bug in the operator can get wrong.
     fn check(&self, plan: &Plan) -> Result<(), Error> {
-        let known = self.context.controller.children();
-        let mut names = Vec::new();
-        for step in &plan.steps {
-            if !C::CONDITIONS.contains(&step.condition) {
-                return Err(broken::<C>(format!("{} is not in CONDITIONS", step.condition)));
-            }
-            let stranger = step.children.iter().find(|child| !known.iter().any(|kind| kind.resource == child.resource));
-            if let Some(child) = stranger {
-                return Err(broken::<C>(format!("{} is of a kind that is not in children()", child.reference())));
-            }
-            if let Some(node) = &step.node {
-                if let Some(need) = node.needs.iter().find(|need| !names.contains(*need)) {
-                    return Err(broken::<C>(format!("{} needs {need}, which does not come before it", node.name)));
-                }
-                names.push(node.name);
-            }
-        }
-        Ok(())
-    }
-
-    /// Fetches everything that the object refers to, and what that refers to in turn, and watches it from now on.
-    async fn read_references(&self, object: C::Kind) -> Result<Inputs<C::Kind>, Error> {
-        let started = Instant::now();
-        let mut inputs = Inputs::new(object, self.now).with_entropy(rand::random());
-        for _ in 0..DEEPEST_REFERENCE {
-            let named = self.context.controller.needs(&inputs);
-            let new: Vec<Ref> = named.into_iter().filter(|reference| !inputs.has_read(reference)).collect();
-            if new.is_empty() {
-                self.context.watches.keep_only(self.about, &inputs.references().cloned().collect());
-                let probes = self.context.controller.probes(&inputs);
-                if !C::PROBES && !probes.is_empty() {
-                    return Err(broken::<C>("there are probes, and PROBES says that there are none".to_owned()));
-                }
-                for probe in probes {
-                    let answer = probe.ask(&self.context.client).await;
-                    inputs.insert_answer(probe, answer);
-                }
-                self.context.metrics.took(C::NAME, Stage::Read, started.elapsed());
-                return Ok(inputs);
-            }
-            for reference in new {
-                self.may_read(&reference)?;
-                self.context.watches.add(self.about, &reference);
-                let found = match reference.api(self.context.client.clone()).get(&reference.name).await {
-                    Ok(found) => Found::Object(Box::new(found)),
-                    Err(error) if is_unknown_kind(&error) => Found::UnknownKind,
-                    Err(error) if is_not_found(&error) => Found::Missing,
-                    Err(source) => {
-                        return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) });
-                    }
-                };
-                inputs.insert(reference, found);
-            }
-        }
-        Err(broken::<C>(format!("needs() goes deeper than {DEEPEST_REFERENCE} references")))
-    }
-
-    /// What only a bug in the operator can get wrong: it would be refused where it has no more rights than it says it needs.
-    fn may_read(&self, reference: &Ref) -> Result<(), Error> {
-        let controller = &self.context.controller;
-        let is_it = |kind: &KindRef| kind.resource == reference.resource;
-        if controller.reads().iter().any(is_it) || controller.children().iter().any(is_it) {
-            return Ok(());
-        }
-        Err(broken::<C>(format!("{reference} is of a kind that is not in reads()")))
+        let children = self.context.controller.children();
+        let declared = Declared { kind: &self.about.resource, conditions: C::CONDITIONS, children: &children };
+        declared.flaw(plan).map_or(Ok(()), |flaw| Err(broken::<C>(flaw)))
     }
 
     async fn let_go(&self) -> Result<Action, Error> {
@@ -274,16 +303,16 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let kinds = self.context.controller.children();
         let namespace = self.context.namespace.as_deref();
         let waves = self.context.controller.teardown();
-        let cleanup = Cleanup { kinds: &kinds, waves: &waves, namespace, patience: C::PATIENCE };
+        let elsewhere = if C::ELSEWHERE { kinds.as_slice() } else { &[] };
+        let cleanup = Cleanup { elsewhere, waves: &waves, namespace, patience: C::PATIENCE };
         match cleanup.run(&self.executor(&[]), self.object).await? {
             Progress::Done => {}
             Progress::Waiting(waits, deadline) => {
                 self.say(&Outcome::Deleting(&waits)).await?;
                 return Ok(Action::requeue(deadline.min(CLEANUP_INTERVAL)));
             }
-            Progress::GaveUp(left) => {
-                let note = format!("left behind, and to be deleted by hand: {}", left.join(", "));
-                tracing::warn!(left = left.join(", "), "cleanup given up");
+            Progress::GaveUp(note) => {
+                tracing::warn!(note, "cleanup given up");
                 self.context.events.publish(self.about, &self.owner.uid, true, "CleanupAbandoned", &note).await;
             }
         }
@@ -316,25 +345,25 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let said = self.report(outcome).await;
         self.context.metrics.took(C::NAME, Stage::Report, started.elapsed());
         said?;
-        Ok(match outcome {
-            // A wrong spec waits for a change, not for time.
-            Outcome::Invalid(_) => Action::await_change(),
-            _ => Action::requeue(self.resync()),
-        })
+        Ok(Action::requeue(self.resync()))
     }
 
     async fn report(&self, outcome: &Outcome<'_>) -> Result<(), Error> {
-        let report = report::report(self.object, self.context.manager, C::CONDITIONS, outcome, self.now);
+        let types = Types { summary: C::SUMMARY, steps: C::CONDITIONS };
+        let summary = |state: Summary<'_>| self.context.controller.summary(state);
+        let report = report::report(self.object, self.context.manager, types, outcome, summary, self.now);
         self.context.metrics.waits(C::NAME, self.about, &report.waits);
+        self.context.metrics.conditions(self.about, &report.conditions);
         if !report.changed {
             return Ok(());
         }
         report::write(&self.context.client, self.about, &self.owner.uid, self.context.manager, &report).await?;
-        if let Some(ready) = &report.turned {
+        if let Some(turned) = &report.turned {
             let stuck = report.waits.iter().any(|wait| wait.failed);
-            let warning = stuck || matches!(outcome, Outcome::Invalid(_) | Outcome::Failed(_));
-            tracing::info!(reason = ready.reason, message = ready.message, "Ready is now {:?}", ready.status);
-            self.context.events.publish(self.about, &self.owner.uid, warning, &ready.reason, &ready.message).await;
+            let warning = stuck || matches!(outcome, Outcome::Invalid(..) | Outcome::Failed(_));
+            let (reason, message) = (&turned.reason, &turned.message);
+            tracing::info!(reason, message, "{} is now {:?}", turned.condition, turned.status);
+            self.context.events.publish(self.about, &self.owner.uid, warning, reason, message).await;
         }
         Ok(())
     }
@@ -345,8 +374,8 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     fn executor<'e>(&'e self, existing: &'e [(Ref, ObjectMeta)]) -> Executor<'e> {
-        let brake = Some(&self.context.brake);
-        Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now, brake }
+        let (brake, memory) = (Some(&self.context.brake), Some(&self.context.memory));
+        Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now, brake, memory }
     }
 
     fn timed<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
@@ -357,6 +386,6 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 }
 
-fn broken<C: Controller>(what: String) -> Error {
+pub(crate) fn broken<C: Controller>(what: String) -> Error {
     Error::BrokenPlan { controller: C::NAME, what }
 }

@@ -8,14 +8,15 @@ use crate::wait::Wait;
 impl Error {
     /// The wait for someone to mend what the API refuses of a child; the error again if it is none.
     pub(crate) fn refused(self) -> Result<Wait, Self> {
-        let (object, source, condition, reason) = match &self {
-            Self::ApplyFailed { object, source } => (object, source, "is taken by the API", "ApplyRefused"),
-            Self::ReadFailed { object, source } => (object, source, "can be read", "ReadRefused"),
-            Self::DeleteFailed { object, source } => (object, source, "can be deleted", "DeleteRefused"),
+        let (object, source, verb, reason) = match &self {
+            Self::ApplyFailed { object, source } => (object, source, "applied", "ApplyRefused"),
+            Self::ReadFailed { object, source } => (object, source, "read", "ReadRefused"),
+            Self::DeleteFailed { object, source } => (object, source, "deleted", "DeleteRefused"),
             _ => return Err(self),
         };
         let Some(remedy) = remedy(object, source) else { return Err(self) };
-        Ok(Wait::on(object).condition(condition).now(said(source)).look_at(remedy).failed(reason))
+        let wait = Wait::on(object).condition(format!("can be {verb}"));
+        Ok(wait.now(format!("cannot be {verb}: {}", said(source))).look_at(remedy).failed(reason))
     }
 }
 

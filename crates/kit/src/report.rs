@@ -1,4 +1,16 @@
 //! Says how a reconcile went: conditions, waits, events, metrics. The status is written only when it changed.
+//!
+//! Three conditions say how an object is as a whole, computed from the object and its last status alone:
+//!
+//! | the object is | `Ready` | `Progressing` | `Degraded` |
+//! |---|---|---|---|
+//! | coming up for the first time | False | True, `Installing` | False |
+//! | of a newer generation than the one that was ready last | False | True, `Updating` or `Upgrading` | False |
+//! | ready | True | False | False |
+//! | not ready, and has been for this generation | False | False | True, with the reason of the first wait |
+//!
+//! `Progressing` is the memory: it is False with the generation that has become ready, and True until then. What is no news
+//! about progress (a wrong spec, an API that fails, a deletion, a pause) leaves it and `Degraded` as they were.
 
 use std::collections::HashSet;
 
@@ -14,14 +26,15 @@ use crate::apply::{self, Applied};
 use crate::condition::{Said, find};
 use crate::error::Error;
 use crate::object::Ref;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
+use crate::summary::Summary;
 use crate::wait::Wait;
 
 /// What there is to say.
 #[derive(Debug)]
 pub enum Outcome<'a> {
-    /// The spec is wrong.
-    Invalid(&'a Problems),
+    /// The spec is wrong. What must go on all the same was carried out.
+    Invalid(&'a Problems, Option<(&'a Applied, &'a Plan)>),
     /// Something is missing before a plan can be made.
     Waiting(&'a [Wait]),
     /// A plan was carried out, as far as it went.
@@ -30,7 +43,52 @@ pub enum Outcome<'a> {
     Failed(&'a Error),
     /// The object is going, and these hold it up.
     Deleting(&'a [Wait]),
+    /// Somebody paused the object: nothing was applied, and this is how its children are.
+    Paused(&'a Applied, &'a Plan),
 }
+
+impl<'a> Outcome<'a> {
+    /// What is known of steps.
+    fn carried_out(&self) -> Option<(&'a Applied, &'a Plan)> {
+        match self {
+            Self::Invalid(_, maintained) => *maintained,
+            Self::Applied(applied, plan) | Self::Paused(applied, plan) => Some((applied, plan)),
+            Self::Waiting(_) | Self::Failed(_) | Self::Deleting(_) => None,
+        }
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        match self {
+            Self::Waiting(waits) | Self::Deleting(waits) => waits.to_vec(),
+            _ => self.carried_out().into_iter().flat_map(|(applied, _)| waits_of(applied)).collect(),
+        }
+    }
+}
+
+fn waits_of(applied: &Applied) -> Vec<Wait> {
+    let of_steps = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
+    of_steps.chain(&applied.left).cloned().collect()
+}
+
+/// The conditions of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Types {
+    /// Those about the object as a whole, the most important one first.
+    pub summary: &'static [&'static str],
+    /// Those of steps.
+    pub steps: &'static [&'static str],
+}
+
+/// On an object: `true` lets nothing of it be applied or pruned.
+pub const PAUSED: &str = "c5c3.io/paused";
+
+/// Whether somebody paused the object.
+pub(crate) fn is_paused(object: &DynamicObject) -> bool {
+    object.metadata.annotations.iter().flatten().any(|(key, value)| key == PAUSED && value == "true")
+}
+
+/// The condition of an object that is paused; others do not have it.
+const PAUSED_CONDITION: &str = "Paused";
 
 /// The status that is to be written, and whether it differs from what is there.
 #[derive(Debug)]
@@ -39,7 +97,9 @@ pub struct Report {
     pub status: Map<String, Value>,
     /// Whether it has to be written.
     pub changed: bool,
-    /// `Ready`, if its status or reason changed: worth an event.
+    /// All conditions of ours.
+    pub conditions: Vec<Condition>,
+    /// The first condition of the summary, if its status or reason changed: worth an event.
     pub turned: Option<Said>,
     /// What is waited for.
     pub waits: Vec<Wait>,
@@ -52,8 +112,9 @@ const MOST_WAITS: usize = 64;
 pub fn report(
     object: &DynamicObject,
     manager: &str,
-    conditions: &[&'static str],
+    types: Types,
     outcome: &Outcome<'_>,
+    summary: impl FnOnce(Summary<'_>) -> Vec<Said>,
     now: Timestamp,
 ) -> Report {
     let namespace = object.metadata.namespace.as_deref();
@@ -61,25 +122,12 @@ pub fn report(
     let conditions_before: Vec<Condition> = list(&before, "conditions");
     let waits_before: Vec<WaitStatus> = list(&before, "waitingFor");
 
-    let (ready, steps, waits) = say(outcome, namespace);
-    let mut said = vec![ready.clone()];
-    for condition in conditions {
-        match steps.iter().find(|step| step.condition == *condition) {
-            Some(step) => said.push(step.clone()),
-            // Nothing new is known of it: it stays as it was, or is unknown from the start.
-            None => said.push(find(&conditions_before, condition).map_or_else(|| unknown(condition), unchanged)),
-        }
-    }
     let generation = object.metadata.generation;
-    let conditions_now: Vec<Condition> = said
-        .iter()
-        .map(|said| {
-            let before = find(&conditions_before, &said.condition);
-            let known = said.condition == "Ready" || steps.iter().any(|step| step.condition == said.condition);
-            let observed = if known { generation } else { before.and_then(|before| before.observed_generation) };
-            said.after(before, observed, now)
-        })
-        .collect();
+    let waits = outcome.waits();
+    let paused = is_paused(object);
+    let summary =
+        summary(Summary { outcome, waits: &waits, before: &conditions_before, generation, namespace, paused });
+    let conditions_now = conditions(types, outcome, &summary, &conditions_before, object, now);
     let waits_now: Vec<WaitStatus> =
         waits.iter().take(MOST_WAITS).map(|wait| with_since(wait, namespace, &waits_before, now)).collect();
 
@@ -94,6 +142,9 @@ pub fn report(
             .map(clone_entry)
             .collect(),
     };
+    if let Outcome::Invalid(_, Some((_, plan))) = outcome {
+        status.extend(plan.status.clone());
+    }
     status.insert("conditions".into(), json!(conditions_now));
     if !waits_now.is_empty() {
         status.insert("waitingFor".into(), json!(waits_now));
@@ -102,49 +153,56 @@ pub fn report(
         status.insert("observedGeneration".into(), generation.into());
     }
 
-    let ready_before = find(&conditions_before, "Ready");
-    let turned = ready_before
-        .is_none_or(|before| before.status != ready.status || before.reason.as_deref() != Some(ready.reason.as_str()));
+    let headline = summary.into_iter().find(|said| types.summary.first() == Some(&said.condition.as_str()));
+    let turned = headline.filter(|said| {
+        find(&conditions_before, &said.condition)
+            .is_none_or(|before| before.status != said.status || before.reason.as_deref() != Some(said.reason.as_str()))
+    });
     keep_known_fields(object, &mut status);
-    let changed = !same(&before, &status, &said, &ours);
-    Report { status, changed, turned: turned.then_some(ready), waits }
+    let changed = !same(&before, &status, &conditions_now, &ours);
+    Report { status, changed, conditions: conditions_now, turned, waits }
 }
 
 /// The fields of a status that every kind has.
 const OURS: &[&str] = &["conditions", "waitingFor", "observedGeneration"];
 
-fn say(outcome: &Outcome<'_>, namespace: Option<&str>) -> (Said, Vec<Said>, Vec<Wait>) {
-    match outcome {
-        Outcome::Invalid(problems) => (Said::no("Ready", "InvalidSpec", problems.to_string()), Vec::new(), Vec::new()),
-        Outcome::Waiting(waits) => (not_ready(waits, namespace), Vec::new(), waits.to_vec()),
-        Outcome::Deleting(waits) => {
-            let message = match waits.first() {
-                Some(wait) => wait.message(namespace),
-                None => "being deleted".into(),
-            };
-            (Said::no("Ready", "Deleting", message), Vec::new(), waits.to_vec())
-        }
-        Outcome::Failed(error) => {
-            let said =
-                Said { status: ConditionStatus::Unknown, ..Said::no("Ready", error.reason(), error.to_string()) };
-            (said, Vec::new(), Vec::new())
-        }
-        Outcome::Applied(applied, plan) => {
-            let of_steps = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
-            let waits: Vec<Wait> = of_steps.chain(&applied.left).cloned().collect();
-            let steps = steps(applied, namespace);
-            let ready = if waits.is_empty() {
-                Said::yes("Ready", plan.ready_reason, "all is in place")
-            } else {
-                not_ready(&waits, namespace)
-            };
-            (ready, steps, waits)
-        }
+/// All conditions of ours. One of which nothing new is known stays as it was, and about the generation it was about.
+fn conditions(
+    types: Types,
+    outcome: &Outcome<'_>,
+    summary: &[Said],
+    before: &[Condition],
+    object: &DynamicObject,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let namespace = object.metadata.namespace.as_deref();
+    let generation = object.metadata.generation;
+    let said_of_steps =
+        outcome.carried_out().map(|(applied, plan)| steps(applied, plan, namespace)).unwrap_or_default();
+    let one = |said: &[Said], condition: &str| {
+        let before = find(before, condition);
+        // The steps of an older spec go on while the present one is wrong.
+        let is_older = matches!(outcome, Outcome::Invalid(..)) && types.steps.contains(&condition);
+        let generation = if is_older { before.and_then(|before| before.observed_generation) } else { generation };
+        let said = said.iter().find(|said| said.condition == condition);
+        said.map(|said| said.after(before, generation, now)).or_else(|| before.cloned())
+    };
+    let of_summary = types.summary.iter().filter_map(|condition| one(summary, condition));
+    let of_steps = types
+        .steps
+        .iter()
+        .map(|condition| one(&said_of_steps, condition).unwrap_or_else(|| unknown(condition).after(None, None, now)));
+    let mut conditions: Vec<Condition> = of_summary.chain(of_steps).collect();
+    if is_paused(object) {
+        let message = format!("nothing is applied or deleted; to go on: remove the annotation {PAUSED}");
+        let paused = Said::yes(PAUSED_CONDITION, "Paused", message);
+        conditions.push(paused.after(find(before, PAUSED_CONDITION), generation, now));
     }
+    conditions
 }
 
 /// What there is to say of each condition: it is true when all steps that share it are done.
-fn steps(applied: &Applied, namespace: Option<&str>) -> Vec<Said> {
+fn steps(applied: &Applied, plan: &Plan, namespace: Option<&str>) -> Vec<Said> {
     let mut said: Vec<Said> = Vec::new();
     for outcome in &applied.outcomes {
         if said.iter().any(|said| said.condition == outcome.condition) {
@@ -154,18 +212,38 @@ fn steps(applied: &Applied, namespace: Option<&str>) -> Vec<Said> {
             applied.outcomes.iter().filter(|other| other.condition == outcome.condition).collect();
         let waits: Vec<Wait> = shared.iter().flat_map(|step| step.waits.clone()).collect();
         let blocked: Vec<&str> = shared.iter().filter_map(|step| step.blocked.as_deref()).collect();
-        let done: Vec<&str> = shared.iter().map(|step| step.done.as_str()).collect();
+        let done: Vec<&str> = shared.iter().map(|step| step.done.as_str()).filter(|done| !done.is_empty()).collect();
+        let waiting = shared.iter().find(|step| !step.waits.is_empty());
         said.push(match (waits.is_empty(), blocked.is_empty()) {
-            (false, _) => Said { condition: outcome.condition.into(), ..not_ready(&waits, namespace) },
+            (false, _) => {
+                let mut said = Said { condition: outcome.condition.into(), ..not_ready(&waits, namespace) };
+                let is_unnamed =
+                    waits.iter().any(|wait| said.reason == format!("WaitingFor{}", wait.object.resource.kind));
+                if let Some(waiting) = waiting.and_then(|step| planned(plan, step)?.waiting_reason)
+                    && is_unnamed
+                {
+                    waiting.clone_into(&mut said.reason);
+                }
+                said
+            }
             (true, false) => Said::no(outcome.condition, "Blocked", blocked.join("; ")),
-            (true, true) => Said::yes(outcome.condition, "Done", done.join("; ")),
+            (true, true) => {
+                let reason = planned(plan, outcome).map_or("Done", |step| step.done_reason);
+                Said::yes(outcome.condition, reason, done.join("; "))
+            }
         });
     }
     said
 }
 
+/// The step that an outcome is of.
+fn planned<'a>(plan: &'a Plan, outcome: &apply::Outcome) -> Option<&'a Step> {
+    let name = |step: &Step| step.node.as_ref().map(|node| node.name);
+    plan.steps.iter().find(|step| step.condition == outcome.condition && name(step) == outcome.name)
+}
+
 /// Failed waits first: they are the ones that someone has to act on.
-fn not_ready(waits: &[Wait], namespace: Option<&str>) -> Said {
+pub(crate) fn not_ready(waits: &[Wait], namespace: Option<&str>) -> Said {
     let mut ordered: Vec<&Wait> = waits.iter().collect();
     ordered.sort_by_key(|wait| !wait.failed);
     let reason = ordered.first().map_or_else(|| "Waiting".to_owned(), |wait| wait.reason());
@@ -175,15 +253,6 @@ fn not_ready(waits: &[Wait], namespace: Option<&str>) -> Said {
 
 fn unknown(condition: &str) -> Said {
     Said { status: ConditionStatus::Unknown, ..Said::no(condition, "NotObserved", "not looked at yet") }
-}
-
-fn unchanged(before: &Condition) -> Said {
-    Said {
-        condition: before.r#type.clone(),
-        status: before.status,
-        reason: before.reason.clone().unwrap_or_default(),
-        message: before.message.clone().unwrap_or_default(),
-    }
 }
 
 fn with_since(wait: &Wait, namespace: Option<&str>, before: &[WaitStatus], now: Timestamp) -> WaitStatus {
@@ -221,11 +290,14 @@ fn keep_known_fields(object: &DynamicObject, status: &mut Map<String, Value>) {
 }
 
 /// Whether a status says the same. Fields and conditions of others in it are not ours to compare.
-fn same(before: &Map<String, Value>, after: &Map<String, Value>, said: &[Said], ours: &HashSet<String>) -> bool {
+fn same(before: &Map<String, Value>, after: &Map<String, Value>, now: &[Condition], ours: &HashSet<String>) -> bool {
+    // One that is no longer said goes when the status is written without it.
+    let is_ours = |condition: &Value| {
+        condition["type"] == PAUSED_CONDITION || now.iter().any(|now| condition["type"] == now.r#type)
+    };
     let conditions = |status: &Map<String, Value>| -> Vec<Value> {
         let all = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
-        let mut ours: Vec<Value> =
-            all.filter(|condition| said.iter().any(|said| condition["type"] == said.condition)).cloned().collect();
+        let mut ours: Vec<Value> = all.filter(|condition| is_ours(condition)).cloned().collect();
         ours.sort_by_key(|condition| condition["type"].to_string());
         ours
     };
@@ -254,5 +326,53 @@ pub async fn write(client: &kube::Client, about: &Ref, uid: &str, manager: &str,
         // The object went while we worked; there is nobody to tell.
         Err(error) if crate::object::is_not_found(&error) => Ok(()),
         Err(source) => Err(Error::ReportFailed { object: Box::new(about.clone()), source: Box::new(source) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube::core::ApiResource;
+
+    use super::*;
+
+    const TYPES: Types = Types { summary: &["Available", "Progressing"], steps: &["Ripe"] };
+
+    fn object(paused: bool) -> DynamicObject {
+        let mut object = DynamicObject::new("tree", &ApiResource::erase::<ConfigMap>(&())).within("orchard");
+        object.metadata.generation = Some(2);
+        object.metadata.annotations = paused.then(|| [(PAUSED.to_owned(), "true".to_owned())].into());
+        object.data = json!({});
+        object
+    }
+
+    fn types(report: &Report) -> Vec<&str> {
+        report.conditions.iter().map(|condition| condition.r#type.as_str()).collect()
+    }
+
+    #[test]
+    fn a_kind_may_have_other_conditions_about_the_whole() {
+        let key = Ref::namespaced::<Secret>("orchard", "key");
+        let waits = [Wait::on(&key), Wait::on(&key).failed("KeyMissing")];
+        let summary = |state: Summary<'_>| vec![Said { condition: "Available".into(), ..state.ready() }];
+        let outcome = Outcome::Waiting(&waits);
+        let report = report(&object(false), "gardener", TYPES, &outcome, summary, Timestamp::UNIX_EPOCH);
+        assert_eq!(types(&report), ["Available", "Ripe"], "what is left out and was never said is not there");
+        assert_eq!(report.turned.map(|said| said.condition).as_deref(), Some("Available"));
+        let reasons: Vec<_> = list::<WaitStatus>(&report.status, "waitingFor")
+            .into_iter()
+            .map(|wait| (wait.reason, wait.failed))
+            .collect();
+        assert_eq!(reasons, [(Some("WaitingForSecret".into()), false), (Some("KeyMissing".into()), true)]);
+    }
+
+    #[test]
+    fn an_object_that_waits_while_it_is_paused_says_that_it_is() {
+        let waits = [Wait::on(&Ref::namespaced::<Secret>("orchard", "key"))];
+        let summary = |state: Summary<'_>| state.standard();
+        let outcome = Outcome::Waiting(&waits);
+        let report = report(&object(true), "gardener", TYPES, &outcome, summary, Timestamp::UNIX_EPOCH);
+        assert_eq!(types(&report), ["Ripe", "Paused"]);
+        assert!(report.turned.is_none());
     }
 }

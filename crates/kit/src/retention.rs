@@ -117,7 +117,7 @@ impl Executor<'_> {
         Ok(found.filter(|found| found.metadata.deletion_timestamp.is_none() && is_ours(&found.metadata)))
     }
 
-    async fn read(&self, reference: &Ref) -> Result<Option<DynamicObject>, Error> {
+    pub(crate) async fn read(&self, reference: &Ref) -> Result<Option<DynamicObject>, Error> {
         match reference.api(self.client.clone()).get(&reference.name).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if is_not_found(&error) => Ok(None),

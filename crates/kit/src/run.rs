@@ -1,7 +1,7 @@
 //! Runs a controller: watches, a queue without duplicates, one reconcile at a time per object.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, Stream, StreamExt};
 use kube::api::{Api, DynamicObject};
-use kube::core::{ApiResource, PartialObjectMeta};
+use kube::core::ApiResource;
 use kube::runtime::controller::{Action, Config, ReconcileRequest, applier};
 use kube::runtime::reflector::{ObjectRef, store::Writer};
 use kube::runtime::watcher::Event;
@@ -22,15 +22,18 @@ use tracing::Instrument;
 
 use crate::backoff::Backoff;
 use crate::brake::Brake;
+use crate::children::{ChildEvents, ChildKind, Children};
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::events::Events;
-use crate::lasting::{self, Watched};
+use crate::events::{Events, Published};
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::object::{KindRef, Ref, api};
-use crate::ownership::{MANAGED_BY, owner_of};
-use crate::reconcile::{Children, Context, reconcile, say_failed};
-use crate::relist::{Change, Fold};
+use crate::ownership::MANAGED_BY;
+use crate::probes::Probes;
+use crate::reconcile::{Context, reconcile, say_failed};
+use crate::resilient_watch::{Watched, watch};
+use crate::resync::{Change, Fold};
 use crate::watches::Watches;
 
 /// How a controller runs.
@@ -94,6 +97,9 @@ impl Queue {
 /// How long a reconcile may take; more means that the API does not answer.
 const LONGEST_RECONCILE: Duration = Duration::from_mins(2);
 
+/// How long it may take to say on an object that its reconcile fails, which may be because the API does not answer.
+const LONGEST_SAYING: Duration = Duration::from_secs(30);
+
 /// How long a stop waits for what is under way.
 const LONGEST_STOP: Duration = Duration::from_secs(25);
 
@@ -113,19 +119,24 @@ pub async fn run<C: Controller>(
     let (triggers, references) = tokio::sync::mpsc::channel::<Ref>(1024);
     let queue = Queue { controller: C::NAME, metrics: metrics.clone(), due: Arc::default() };
 
-    let mut children = Children::default();
+    let children = Arc::new(Children::new(controller.children(), &controller.observes()));
     let mut streams: Vec<BoxStream<'static, Ref>> = vec![tokio_stream(references)];
-    for child in controller.children() {
-        let writer = Writer::new(child.resource.clone());
-        children.insert(child.resource.clone(), writer.as_reader());
-        let api = child.metadata_api(client.clone(), pace.namespace.as_deref());
-        streams.push(watch_children::<C>(api, manager, child.resource, writer, kind.resource.clone(), metrics.clone()));
+    for child in children.kinds() {
+        let api = child.kind.metadata_api(client.clone(), pace.namespace.as_deref());
+        let config = watcher::Config::default().labels(&format!("{MANAGED_BY}={manager}"));
+        let mut events = ChildEvents::new(children.clone(), child.clone(), kind.resource.clone());
+        let watched = watch(api, config, watched::<C>(child, &metrics));
+        streams.push(watched.flat_map(move |event| stream::iter(events.on(event))).boxed());
     }
     let context = Arc::new(Context {
-        watches: Watches::new(client.clone(), pace.namespace.clone(), C::NAME, metrics.clone(), triggers),
+        watches: Watches::new(client.clone(), C::NAME, metrics.clone(), triggers.clone()),
+        probes: Probes::default(),
         events: Events::new(client.clone(), manager),
+        published: Published::default(),
+        last_valid: Mutex::default(),
         backoff: Backoff::new(pace.first_retry, pace.last_retry),
         brake: Brake::default(),
+        memory: Memory::default(),
         resync: pace.resync,
         namespace: pace.namespace.clone(),
         controller,
@@ -138,7 +149,12 @@ pub async fn run<C: Controller>(
     let writer = Writer::<DynamicObject>::new(kind.resource.clone());
     let store = writer.as_reader();
     let namespace = pace.namespace.as_deref().filter(|_| kind.namespaced);
-    streams.push(watch_objects(api(client, &kind.resource, namespace), &kind.resource, writer, context.clone()));
+    // Without its children an object would look as if none of its steps had been started.
+    let listed = context.children.clone();
+    let children_first = stream::once(async move { listed.until_listed().await });
+    let objects =
+        watch_objects(api(client.clone(), &kind.resource, namespace), &kind.resource, writer, context.clone());
+    streams.push(children_first.filter_map(|()| futures::future::ready(None)).chain(objects).boxed());
 
     let (known, is_known) = (store.clone(), Arc::new(AtomicBool::new(false)));
     let ready = {
@@ -156,7 +172,8 @@ pub async fn run<C: Controller>(
         .map(|object| Ok::<_, Error>(ReconcileRequest::from(object_ref(&object))))
         .take_until(stop.clone().cancelled_owned());
 
-    let (started, finished) = (queue.clone(), queue);
+    let (started, finished, shared) = (queue.clone(), queue, context.clone());
+    let still_there = store.clone();
     let config = Config::default().concurrency(pace.concurrency).debounce(pace.debounce);
     let resource = kind.resource.clone();
     let work = applier(
@@ -165,10 +182,19 @@ pub async fn run<C: Controller>(
             started.remove(&about);
             let id = format!("{:08x}", rand::random::<u32>());
             let span = tracing::info_span!("reconcile", controller = C::NAME, object = %about, id);
-            one(about, context).instrument(span).boxed()
+            let still_there = still_there.clone();
+            let work = async move {
+                let done = one(about.clone(), context.clone()).await;
+                // One that went meanwhile was forgotten, and what this reconcile added after that must go too.
+                if still_there.get(&object_ref(&about)).is_none() {
+                    context.forget(&about);
+                }
+                done
+            };
+            work.instrument(span).boxed()
         },
         |_, error: &Delayed, _| Action::requeue(error.delay),
-        context,
+        context.clone(),
         store,
         requests,
         config,
@@ -176,16 +202,16 @@ pub async fn run<C: Controller>(
     .for_each(|done| {
         // An object that went while it was queued is never reconciled, and would be counted as queued for ever.
         if let Err(kube::runtime::controller::Error::ObjectNotFound(gone)) = done {
-            finished.remove(&Ref {
-                resource: kind.resource.clone(),
-                namespace: gone.namespace.clone(),
-                name: gone.name.clone(),
-            });
+            let gone =
+                Ref { resource: kind.resource.clone(), namespace: gone.namespace.clone(), name: gone.name.clone() };
+            finished.remove(&gone);
+            shared.forget(&gone);
         }
         futures::future::ready(())
     });
     tokio::select! {
         () = async { futures::join!(work, ready); } => {}
+        () = context.probes.keep_asking(&client, &triggers) => {}
         // kube's runner does not end before it has seen its objects, which it never does if their kind is not installed.
         () = async {
             stop.cancelled().await;
@@ -210,6 +236,7 @@ async fn one<C: Controller>(about: Ref, context: Arc<Context<C>>) -> Result<Acti
     let error = match tokio::time::timeout(LONGEST_RECONCILE, work).await {
         Ok(Ok(Ok(action))) => {
             context.backoff.reset(&about);
+            context.metrics.succeeded(C::NAME);
             return Ok(action);
         }
         Ok(Ok(Err(error))) => error,
@@ -220,7 +247,10 @@ async fn one<C: Controller>(about: Ref, context: Arc<Context<C>>) -> Result<Acti
     let (delay, repeated) = context.backoff.failed(&about);
     tracing::warn!(%error, reason = error.reason(), ?delay, "reconcile failed; it is tried again");
     if repeated && !matches!(error, Error::ReportFailed { .. } | Error::ChildRefused(_)) {
-        say_failed(&about, &error, &context).await;
+        let said = tokio::time::timeout(LONGEST_SAYING, say_failed(&about, &error, &context)).await;
+        if said.is_err() {
+            tracing::warn!("cannot say on the object that its reconcile fails: the API does not answer");
+        }
     }
     Err(Delayed { error, delay })
 }
@@ -250,24 +280,15 @@ fn watch_objects<C: Controller>(
     context: Arc<Context<C>>,
 ) -> BoxStream<'static, Ref> {
     let mut fold = Fold::new(kind.clone());
-    let mut asked_before = HashMap::<Ref, u64>::new();
-    let watched = Watched { controller: C::NAME, kind: kind.kind.clone(), metrics: context.metrics.clone() };
-    reflected(lasting::watch(api, watcher::Config::default(), watched), writer)
+    let watched = Watched::new(C::NAME, &kind.kind, &context.metrics);
+    reflected(watch(api, watcher::Config::default(), watched), writer)
         .flat_map(move |event| {
-            let changes = fold.on(event, |_| ());
             let mut triggers = Vec::new();
-            for change in changes {
+            for change in fold.on(event, what_is_asked) {
                 match change {
-                    Change::Applied(about, object) => {
-                        let asked = what_is_asked(&object);
-                        if asked_before.insert(about.clone(), asked) != Some(asked) {
-                            triggers.push(about);
-                        }
-                    }
-                    Change::Gone(about, ()) => {
-                        asked_before.remove(&about);
-                        context.forget(&about);
-                    }
+                    Change::Applied(about, _, before) if fold.known(&about) != before.as_ref() => triggers.push(about),
+                    Change::Applied(..) => {}
+                    Change::Gone(about, _) => context.forget(&about),
                 }
             }
             stream::iter(triggers)
@@ -293,26 +314,7 @@ fn what_is_asked(object: &DynamicObject) -> u64 {
     hasher.finish()
 }
 
-/// The children of a kind, by label and metadata only; told as their owners.
-fn watch_children<C: Controller>(
-    api: Api<PartialObjectMeta<DynamicObject>>,
-    manager: &'static str,
-    resource: ApiResource,
-    writer: Writer<PartialObjectMeta<DynamicObject>>,
-    owner_kind: ApiResource,
-    metrics: Metrics,
-) -> BoxStream<'static, Ref> {
-    let mut fold = Fold::<Option<Ref>>::new(resource.clone());
-    let config = watcher::Config::default().labels(&format!("{MANAGED_BY}={manager}"));
-    let watched = Watched { controller: C::NAME, kind: resource.kind, metrics };
-    reflected(lasting::watch(api, config, watched), writer)
-        .flat_map(move |event| {
-            let changes = fold.on(event, |child| owner_of(&child.metadata, &owner_kind));
-            let owners = changes.into_iter().filter_map(|change| match change {
-                Change::Applied(_, child) => owner_of(&child.metadata, &owner_kind),
-                Change::Gone(_, owner) => owner,
-            });
-            stream::iter(owners.collect::<Vec<_>>())
-        })
-        .boxed()
+/// The watch on a kind of children, which tells when they are known.
+fn watched<C: Controller>(child: &ChildKind, metrics: &Metrics) -> Watched {
+    Watched { listed: child.listed.clone(), ..Watched::new(C::NAME, &child.kind.resource.kind, metrics) }
 }

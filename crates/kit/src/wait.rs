@@ -16,11 +16,11 @@ pub struct Wait {
     pub object: Ref,
     /// What must come true of it.
     pub condition: String,
-    /// How it is now.
+    /// How it is now. Of a wait that failed it is a predicate of the object, such as `has no key`.
     pub now: Option<String>,
     /// Why it is needed.
     pub because: Option<String>,
-    /// The command that tells more.
+    /// The command that tells more, or what to do.
     pub look_at: Option<String>,
     /// Whether it will not come true by itself.
     pub failed: bool,
@@ -78,8 +78,14 @@ impl Wait {
 
     /// The wait in words, as seen from `namespace`.
     pub fn message(&self, namespace: Option<&str>) -> String {
-        let verb = if self.failed { "stuck on" } else { "waiting for" };
-        let mut text = format!("{verb} {}: {}", self.object.seen_from(namespace), self.condition);
+        let object = self.object.seen_from(namespace);
+        if self.failed {
+            // First what is, then why it matters, then what to do.
+            let now = self.now.clone().unwrap_or_else(|| format!("does not become as it should: {}", self.condition));
+            let rest = [&self.because, &self.look_at].into_iter().flatten();
+            return rest.fold(format!("{object} {now}"), |text, part| format!("{text}; {part}"));
+        }
+        let mut text = format!("waiting for {object}: {}", self.condition);
         if let Some(now) = &self.now {
             let _ = write!(text, " ({now})");
         }
@@ -105,6 +111,8 @@ impl Wait {
             because: because.map(|text| shortened(text, 4096)),
             look_at: self.look_at.clone().map(|text| shortened(text, 1024)),
             since: Some(since),
+            reason: Some(self.reason()),
+            failed: self.failed,
         }
     }
 }
@@ -136,6 +144,12 @@ mod tests {
             wait.message(Some("orchard")),
             "waiting for secret/apple-key: exists (not found); the press signs in with it; \
              look at: kubectl describe externalsecret apple-key -n orchard"
+        );
+        let stuck = wait.clone().now("has no key").failed("KeyMissing").message(Some("orchard"));
+        assert_eq!(
+            stuck,
+            "secret/apple-key has no key; the press signs in with it; \
+             kubectl describe externalsecret apple-key -n orchard"
         );
         assert_eq!(wait.message(Some("elsewhere")).split(':').next(), Some("waiting for secret/orchard/apple-key"));
     }

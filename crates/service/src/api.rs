@@ -1,25 +1,19 @@
-//! A service's API in the cluster: its pods, its Service, how many of them may be down, how many there are, what leads to
-//! it from outside.
+//! What a service's API has beside its pods: Services, autoscaling, a route of a Gateway.
 
 use c5c3_api::blocks::{Autoscaling, GatewayRoute};
 use c5c3_api::ext::gateway::{self, Filter, HTTPRoute, HTTPRouteSpec};
 use c5c3_kit::{Child, KindRef};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::autoscaling::v2::{
     ContainerResourceMetricSource, CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
     MetricSpec, MetricTarget,
 };
-use k8s_openapi::api::core::v1::{PodTemplateSpec, Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::DynamicObject;
 
+use crate::component::API as COMPONENT;
 use crate::instance::Instance;
-use crate::wsgi::{CONTAINER, GRACE_SECONDS};
-
-/// The component that serves the API.
-pub const COMPONENT: &str = "api";
+use crate::wsgi::CONTAINER;
 
 /// A service's API.
 #[derive(Clone, Debug)]
@@ -44,46 +38,13 @@ pub struct Api<'a> {
 
 impl Api<'_> {
     /// The kinds of its objects.
-    pub fn children() -> Vec<KindRef> {
-        vec![
-            KindRef::of::<Deployment>(),
-            KindRef::of::<Service>(),
-            KindRef::of::<PodDisruptionBudget>(),
-            KindRef::of::<HorizontalPodAutoscaler>(),
-            KindRef::of::<NetworkPolicy>(),
-            KindRef::of::<HTTPRoute>(),
-        ]
-    }
-
-    /// The Deployment.
-    pub fn deployment(&self, mut template: PodTemplateSpec) -> Child {
-        if let Some(spec) = &mut template.spec {
-            spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
-        }
-        let rolling = RollingUpdateDeployment {
-            // A new pod is ready before an old one goes, so that nobody is turned away.
-            max_unavailable: Some(IntOrString::Int(0)),
-            max_surge: Some(IntOrString::Int(1)),
-        };
-        Child::new(&Deployment {
-            metadata: self.instance.meta(self.instance.named(COMPONENT), COMPONENT),
-            spec: Some(DeploymentSpec {
-                replicas: self.count(),
-                selector: self.instance.selector(COMPONENT),
-                strategy: Some(DeploymentStrategy {
-                    type_: Some("RollingUpdate".into()),
-                    rolling_update: Some(rolling),
-                }),
-                template,
-                ..DeploymentSpec::default()
-            }),
-            ..Deployment::default()
-        })
+    pub fn children() -> [KindRef; 3] {
+        [KindRef::of::<Service>(), KindRef::of::<HorizontalPodAutoscaler>(), KindRef::of::<HTTPRoute>()]
     }
 
     /// How many pods to ask for; nothing once an autoscaler, or somebody by hand, has the say. Until then the number stays as
     /// it is: a field that its only owner leaves out is reset to 1, and all other pods would go.
-    fn count(&self) -> Option<i32> {
+    pub(crate) fn count(&self) -> Option<i32> {
         let Some(autoscaling) = self.autoscaling else { return Some(self.replicas) };
         if self.live.is_some_and(|live| is_scaled_by_another(live, self.manager)) {
             return None;
@@ -101,11 +62,9 @@ impl Api<'_> {
         (fewest.clamp(1, most), most)
     }
 
-    /// Everything beside the Deployment, the Services, the route and the NetworkPolicy.
-    pub fn around(&self) -> Vec<Child> {
-        let mut children = vec![self.budget()];
-        children.extend(self.autoscaling.map(|autoscaling| self.autoscaler(autoscaling)));
-        children
+    /// What scales its pods, if anything does.
+    pub fn scaling(&self) -> Option<Child> {
+        self.autoscaling.map(|autoscaling| self.autoscaler(autoscaling))
     }
 
     /// The addresses of the API. They need nothing, and are there before what they lead to, so that others know them early.
@@ -115,33 +74,7 @@ impl Api<'_> {
     }
 
     fn service(&self, name: &str) -> Child {
-        Child::new(&Service {
-            metadata: self.instance.meta(name, COMPONENT),
-            spec: Some(ServiceSpec {
-                selector: Some(self.instance.labels(COMPONENT)),
-                ports: Some(vec![ServicePort {
-                    name: Some(COMPONENT.into()),
-                    port: self.port,
-                    target_port: Some(IntOrString::Int(self.port)),
-                    protocol: Some("TCP".into()),
-                    ..ServicePort::default()
-                }]),
-                ..ServiceSpec::default()
-            }),
-            ..Service::default()
-        })
-    }
-
-    fn budget(&self) -> Child {
-        Child::new(&PodDisruptionBudget {
-            metadata: self.instance.meta(self.instance.named(COMPONENT), COMPONENT),
-            spec: Some(PodDisruptionBudgetSpec {
-                selector: Some(self.instance.selector(COMPONENT)),
-                max_unavailable: Some(IntOrString::Int(1)),
-                ..PodDisruptionBudgetSpec::default()
-            }),
-            ..PodDisruptionBudget::default()
-        })
+        service(self.instance, name, COMPONENT, &[(COMPONENT, self.port)])
     }
 
     /// Goes by the container of the API: there is no share of what a whole pod requests where one container, such as that
@@ -214,6 +147,26 @@ impl Api<'_> {
     }
 }
 
+/// A Service of a component's pods.
+pub(crate) fn service(instance: &Instance, name: &str, component: &str, ports: &[(&str, i32)]) -> Child {
+    let port = |(name, port): &(&str, i32)| ServicePort {
+        name: Some((*name).into()),
+        port: *port,
+        target_port: Some(IntOrString::Int(*port)),
+        protocol: Some("TCP".into()),
+        ..ServicePort::default()
+    };
+    Child::new(&Service {
+        metadata: instance.meta(name, component),
+        spec: Some(ServiceSpec {
+            selector: Some(instance.labels(component)),
+            ports: Some(ports.iter().map(port).collect()),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    })
+}
+
 /// Whether somebody else than `manager` owns the number of pods, as the API server keeps book of it.
 fn is_scaled_by_another(live: &DynamicObject, manager: &str) -> bool {
     let others =
@@ -251,7 +204,7 @@ mod tests {
             live: live.as_ref(),
             manager: "falconer",
         };
-        api.deployment(PodTemplateSpec::default()).object.data["spec"]["replicas"].as_i64()
+        api.count().map(i64::from)
     }
 
     fn running(replicas: i64, owner: &str, subresource: Option<&str>) -> Value {

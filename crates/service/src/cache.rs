@@ -1,12 +1,14 @@
 //! The Memcached servers that a service caches in.
 
 use c5c3_api::blocks::Cache;
+use c5c3_api::{Problem, problem};
 use c5c3_kit::{Inputs, Ref, Wait};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::Resource;
 use kube::core::ApiResource;
 
 use crate::instance::{Instance, host};
+use crate::network::Reach;
 
 /// The port of a Memcached.
 pub const PORT: i32 = 11211;
@@ -19,7 +21,6 @@ const BACKEND: &str = "dogpile.cache.pymemcache";
 pub struct Servers {
     given: Option<Vec<String>>,
     cluster: Ref,
-    backend: String,
 }
 
 impl Servers {
@@ -36,13 +37,7 @@ impl Servers {
                 namespace: Some(namespace.unwrap_or_else(|| instance.namespace.clone())),
                 name,
             },
-            backend: spec.and_then(|spec| spec.backend.clone()).unwrap_or_else(|| BACKEND.to_owned()),
         }
-    }
-
-    /// The dogpile backend.
-    pub fn backend(&self) -> &str {
-        &self.backend
     }
 
     /// What has to be read: an object of a Memcached operator, or the StatefulSet that a ControlPlane makes without one.
@@ -80,10 +75,23 @@ impl Servers {
             .collect())
     }
 
-    /// The namespace of the servers; none for somebody's.
-    pub fn namespace(&self) -> Option<&str> {
-        self.cluster.namespace.as_deref().filter(|_| self.given.is_none())
+    /// What pods have to reach: the ports of the servers, which are in a namespace unless they are external.
+    pub fn reaches(&self, servers: &[String]) -> Vec<Reach> {
+        let namespace = self.cluster.namespace.clone().filter(|_| self.given.is_none());
+        let port = |server: &String| server.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(PORT);
+        servers.iter().map(|server| Reach { namespace: namespace.clone(), port: port(server) }).collect()
     }
+}
+
+/// The dogpile backend of a spec, or the usual one.
+pub fn backend(spec: Option<&Cache>) -> &str {
+    spec.and_then(|spec| spec.backend.as_deref()).unwrap_or(BACKEND)
+}
+
+/// What is wrong with a backend of a service that caches nothing but tokens, in the way of keystonemiddleware.
+pub fn no_backend(spec: Option<&Cache>) -> Option<Problem> {
+    let what = "has no effect: the service caches tokens alone, and what validates them has no backends";
+    spec?.backend.as_ref().map(|_| problem("spec.cache.backend", what, "remove it"))
 }
 
 /// The kind of a Memcached operator's objects. We hold no slice of it: all that is read is the list of servers.

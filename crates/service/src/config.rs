@@ -9,6 +9,19 @@ use crate::catalogue::Catalogue;
 /// An option that is the operator's own, and the field to use in its place.
 pub type Owned = (&'static str, &'static str, &'static str);
 
+/// Options that the layer writes for every service.
+pub const OWNED: &[Owned] = &[
+    ("DEFAULT", "log_file", "what is logged goes to standard error"),
+    ("DEFAULT", "log_dir", "what is logged goes to standard error"),
+    ("DEFAULT", "transport_url", "use spec.messaging"),
+    ("oslo_policy", "policy_file", "use spec.policyOverrides"),
+    ("keystone_authtoken", "auth_url", "use spec.keystone.authUrl"),
+    ("keystone_authtoken", "auth_type", "services authenticate with an application credential"),
+    ("keystone_authtoken", "application_credential_id", "use spec.keystone.appCredentialRef"),
+    ("keystone_authtoken", "application_credential_secret", "use spec.keystone.appCredentialRef"),
+    ("keystone_authtoken", "memcached_servers", "use spec.cache"),
+];
+
 /// What users add to a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Additions<'a> {
@@ -66,7 +79,7 @@ impl Additions<'_> {
     }
 }
 
-fn unwritable(path: String, error: &IniError) -> Problem {
+pub(crate) fn unwritable(path: String, error: &IniError) -> Problem {
     let said = error.to_string();
     let (what, fix) = said.split_once("; ").unwrap_or((&said, ""));
     problem(path, what, fix)

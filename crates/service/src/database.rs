@@ -1,11 +1,14 @@
-//! A service's database: on a MariaDB object of this cluster, or on a server that exists already.
+//! A service's databases: schemas on a MariaDB object of this cluster, or on an external server.
+//!
+//! A [`Server`] has one account and any number of schemas. A service may have several servers: Nova's cells do.
 
 use c5c3_api::blocks::{self, NamespacedRef, SecretRef};
 use c5c3_api::ext::SecretKey;
 use c5c3_api::ext::mariadb::{
-    CleanupPolicy, Database as Schema, DatabaseSpec, Grant, GrantSpec, MariaDB, MariaDbRef, Require, User, UserSpec,
+    CleanupPolicy, Database, DatabaseSpec, Grant, GrantSpec, MariaDB, MariaDbRef, Require, User, UserSpec,
 };
 use c5c3_api::{Problem, problem};
+use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, hash, readiness};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
@@ -13,25 +16,32 @@ use kube::core::ObjectMeta;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
+use crate::external_server::ExternalServer;
 use crate::instance::{Instance, host};
-use crate::outside::Outside;
+use crate::network::Reach;
 use crate::pod::Mount;
+use crate::url::escaped;
 
-/// How often mariadb-operator looks whether the account's password is still that of the Secret, which it does not watch.
+/// How often mariadb-operator compares the account's password with the Secret, which it does not watch.
 const LOOK: &str = "30s";
 
 /// The port of a MariaDB.
 const PORT: i32 = 3306;
 
 /// Where certificates of the connection are mounted.
-const TLS: &str = "/etc/database-tls";
+const TLS: &str = "/etc";
 
-/// Which database a service has.
+/// A database server, and a service's account and schemas on it.
 #[derive(Clone, Debug)]
-pub struct Database {
+pub struct Server {
     instance: Instance,
-    server: Server,
-    schema: String,
+    /// What its volumes and folders are called: `database`.
+    name: String,
+    /// The field of the spec that describes it.
+    field: String,
+    place: Place,
+    /// The first is what the others are named after.
+    schemas: Vec<String>,
     secret: Ref,
     /// The key of the Secret that holds the password.
     password_key: String,
@@ -41,10 +51,10 @@ pub struct Database {
 }
 
 #[derive(Clone, Debug)]
-enum Server {
+enum Place {
     /// A MariaDB object.
     Managed(Ref),
-    /// A server of somebody's.
+    /// An external server.
     External { host: String, port: i32 },
 }
 
@@ -66,21 +76,36 @@ pub struct Address {
     pub port: i32,
 }
 
-impl Database {
-    /// The database of a spec, or what is used by convention: the schema of the service's name on the MariaDB `mariadb`.
+/// A server whose account and address are known.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The server.
+    pub server: Server,
+    /// The account.
+    pub account: Account,
+    /// Where it listens.
+    pub address: Address,
+}
+
+impl Server {
+    /// The server of a spec, or the conventional one: the MariaDB `mariadb`, with the schema that the spec names or the one of
+    /// the service's name.
     pub fn new(instance: &Instance, spec: Option<&blocks::Database>) -> Self {
         let secret = |name: String| Ref::namespaced::<Secret>(&instance.namespace, name);
-        let server = match spec {
+        let place = match spec {
             Some(blocks::Database { host: Some(host), port, .. }) => {
-                Server::External { host: host.to_string(), port: port.map_or(PORT, blocks::Port::get) }
+                Place::External { host: host.to_string(), port: port.map_or(PORT, blocks::Port::get) }
             }
-            spec => Server::Managed(mariadb(instance, spec.and_then(|spec| spec.cluster_ref.as_ref()))),
+            spec => Place::Managed(mariadb(instance, spec.and_then(|spec| spec.cluster_ref.as_ref()))),
         };
         let tls = spec.and_then(|spec| spec.tls.as_ref());
         let given = spec.and_then(|spec| spec.secret_ref.as_ref());
         let key = |secret: &SecretRef, usual: &str| secret.key.as_ref().map_or(usual.to_owned(), ToString::to_string);
+        let schema = spec.and_then(|spec| spec.database.as_ref()).map_or(instance.service.into(), ToString::to_string);
         Self {
-            schema: spec.and_then(|spec| spec.database.as_ref()).map_or(instance.service.into(), ToString::to_string),
+            name: "database".into(),
+            field: "spec.database".into(),
+            schemas: vec![schema],
             secret: secret(
                 given.map_or_else(|| format!("{}-db-credentials", instance.service), |given| given.name.to_string()),
             ),
@@ -88,8 +113,24 @@ impl Database {
             ca: tls.map(|tls| (secret(tls.ca_secret_ref.name.to_string()), key(&tls.ca_secret_ref, "ca.crt"))),
             client: tls.and_then(|tls| tls.client_secret_ref.as_ref()).map(|client| secret(client.name.to_string())),
             instance: instance.clone(),
-            server,
+            place,
         }
+    }
+
+    /// Calls a further server by a name of its own, after the field of the spec that describes it.
+    pub fn called(self, name: &str, field: &str) -> Self {
+        Self { name: name.into(), field: field.into(), ..self }
+    }
+
+    /// Adds a schema with the same account.
+    pub fn schema(mut self, name: &str) -> Self {
+        self.schemas.push(name.into());
+        self
+    }
+
+    /// The schemas, the first of them first.
+    pub fn schemas(&self) -> &[String] {
+        &self.schemas
     }
 
     /// What is wrong with the database of a spec, beyond its schema.
@@ -102,14 +143,14 @@ impl Database {
 
     /// The kinds of its objects.
     pub fn children() -> [KindRef; 3] {
-        [KindRef::of::<Schema>(), KindRef::of::<User>(), KindRef::of::<Grant>()]
+        [KindRef::of::<Database>(), KindRef::of::<User>(), KindRef::of::<Grant>()]
     }
 
     /// What has to be read.
     pub fn needs(&self) -> Vec<Ref> {
-        let server = match &self.server {
-            Server::Managed(mariadb) => Some(mariadb),
-            Server::External { .. } => None,
+        let server = match &self.place {
+            Place::Managed(mariadb) => Some(mariadb),
+            Place::External { .. } => None,
         };
         let ca = self.ca.as_ref().map(|(ca, _)| ca);
         [Some(&self.secret), server, ca, self.client.as_ref()].into_iter().flatten().cloned().collect()
@@ -117,18 +158,17 @@ impl Database {
 
     /// The account, or the waits for the Secrets of it.
     pub fn account<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Account, Vec<Wait>> {
-        let value = |secret: &Ref, key: &str, because: &str| {
-            inputs
-                .secret(secret, key)
-                .map_err(|wait| wait.because(because.to_owned()).called("WaitingForDBCredentials"))
+        let value = |secret: &Ref, key: &str, because: &str, reason: &'static str| {
+            inputs.secret(secret, key).map_err(|wait| wait.because(because.to_owned()).called(reason))
         };
         let signs_in = "the service signs in to its database with it";
         let encrypts = "the connection to the database is encrypted with it";
-        let username = value(&self.secret, "username", signs_in);
-        let password = value(&self.secret, &self.password_key, signs_in);
+        let username = value(&self.secret, "username", signs_in, "WaitingForDBCredentials");
+        let password = value(&self.secret, &self.password_key, signs_in, "WaitingForDBCredentials");
         let client = self.client.iter().flat_map(|client| [(client, "tls.crt"), (client, "tls.key")]);
         let files = self.ca.iter().map(|(ca, key)| (ca, key.as_str())).chain(client);
-        let missing: Vec<Wait> = files.filter_map(|(secret, key)| value(secret, key, encrypts).err()).collect();
+        let missing = files.filter_map(|(secret, key)| value(secret, key, encrypts, "WaitingForDBCertificates").err());
+        let missing: Vec<Wait> = missing.collect();
         match (username, password) {
             (Ok(username), Ok(password)) if missing.is_empty() => {
                 Ok(Account { username: username.expose_secret().to_owned(), password })
@@ -136,7 +176,7 @@ impl Database {
             (username, password) => {
                 let mut waits: Vec<Wait> =
                     [username.err(), password.err()].into_iter().flatten().chain(missing).collect();
-                // A Secret that is not there lacks all of its keys, which is said once.
+                // A Secret that is missing lacks all of its keys, which is reported once.
                 waits.dedup();
                 Err(waits)
             }
@@ -144,13 +184,16 @@ impl Database {
     }
 
     /// Where the server listens, or the wait for it. `at_once` takes a server that is not ready: one that has been used
-    /// before comes back, and what depends on it says itself what it misses.
+    /// before comes back, and what depends on it reports what it misses.
     pub fn address<K: Resource>(&self, inputs: &Inputs<K>, at_once: bool) -> Result<Address, Wait> {
-        let reference = match &self.server {
-            Server::External { host, port } => return Ok(Address { host: host.clone(), port: *port }),
-            Server::Managed(reference) => reference,
+        let reference = match &self.place {
+            Place::External { host, port } => return Ok(Address { host: host.clone(), port: *port }),
+            Place::Managed(reference) => reference,
         };
-        let because = format!("it holds the schema {}", self.schema);
+        let because = match self.schemas.as_slice() {
+            [one] => format!("it holds the schema {one}"),
+            many => format!("it holds the schemas {}", many.join(", ")),
+        };
         let mariadb: MariaDB =
             inputs.typed(reference).map_err(|wait| wait.because(because.clone()).called("WaitingForDatabase"))?;
         let wait = inputs.get(reference).and_then(|object| readiness::wait(reference, object));
@@ -162,91 +205,146 @@ impl Database {
         Ok(Address { host: host(&service, namespace), port: mariadb.spec.port.unwrap_or(PORT) })
     }
 
-    /// Schema, user and grant on a MariaDB object; nothing on a server of somebody's, who has made them.
+    /// Schemas, one user and its grants on a MariaDB object; nothing on an external server, where they must exist.
     pub fn objects(&self, account: &Account) -> Vec<Child> {
-        let Server::Managed(mariadb) = &self.server else { return Vec::new() };
+        let Place::Managed(mariadb) = &self.place else { return Vec::new() };
         let Instance { name, namespace, .. } = &self.instance;
         let reference = MariaDbRef {
             namespace: mariadb.namespace.clone().filter(|other| other != namespace),
             ..MariaDbRef::new(&mariadb.name)
         };
         let meta = |name: &str| -> ObjectMeta { self.instance.meta(name, "database") };
-        // None of them can be moved or renamed: another server or account is another object, and the old one goes when all
-        // is done.
-        let own = |usual: bool, base: &str, what: &str| {
-            if usual { base.to_owned() } else { hash::named(base, &hash::short(what.as_bytes())) }
-        };
-        let by_convention = *mariadb == self::mariadb(&self.instance, None);
-        let base = own(by_convention, name, &mariadb.to_string());
+        let Some(base) = self.base() else { return Vec::new() };
         let user = own(account.username == *name, &base, &account.username);
-        let mut schema = Schema::new(&base, DatabaseSpec::new(reference.clone(), &self.schema));
-        // The data outlives the object: who wants it gone deletes it in the MariaDB, or that with its volumes.
-        schema.spec.cleanup_policy = Some(CleanupPolicy::Skip);
-        schema.metadata = meta(&base);
         let password = SecretKey::new(&self.secret.name, &self.password_key);
         let mut account_object = User::new(&user, UserSpec::new(reference.clone(), &account.username, password));
         account_object.spec.requeue_interval = Some(LOOK.into());
         account_object.spec.require = self.ca.is_some().then(|| Require { ssl: Some(true), ..Require::default() });
         account_object.metadata = meta(&user);
-        let mut grant = Grant::new(&user, GrantSpec::all(reference, &account.username, &self.schema));
-        grant.metadata = meta(&user);
-        vec![Child::new(&schema), Child::new(&account_object), Child::new(&grant)]
-    }
-
-    /// What `[database] connection` says. The account is not in it: what migrates schemas does not read a URL with escapes,
-    /// and says in its logs which one.
-    pub fn url(&self, address: &Address) -> String {
-        let ca = self.ca.as_ref().map(|(_, key)| format!("&ssl_ca={TLS}/ca/{key}")).unwrap_or_default();
-        let certificate = |_: &Ref| format!("&ssl_cert={TLS}/client/tls.crt&ssl_key={TLS}/client/tls.key");
-        let client = self.client.as_ref().map(certificate).unwrap_or_default();
-        let host = if address.host.contains(':') { format!("[{}]", address.host) } else { address.host.clone() };
-        format!("mysql+pymysql://{host}:{}/{}?charset=utf8{ca}{client}", address.port, self.schema)
-    }
-
-    /// What `[database] connection_parameters` says: the account.
-    pub fn parameters(account: &Account) -> SecretString {
-        let (user, password) = (escaped(&account.username), escaped(account.password.expose_secret()));
-        format!("user={user}&password={password}").into()
-    }
-
-    /// The same for `pymysql.connect`. It holds the password.
-    pub fn connection(&self, account: &Account, address: &Address) -> Value {
-        let mut connection = json!({
-            "host": address.host, "port": address.port, "database": self.schema,
-            "user": account.username, "password": account.password.expose_secret(),
-        });
-        if let Some((_, key)) = &self.ca {
-            connection["ssl_ca"] = format!("{TLS}/ca/{key}").into();
+        let mut children = Vec::new();
+        for (index, schema) in self.schemas.iter().enumerate() {
+            let named = |base: &str| named(base, index, schema);
+            let mut database = Database::new(&named(&base), DatabaseSpec::new(reference.clone(), schema));
+            // The data outlives the object, which may merely move; see [`Self::dropped`].
+            database.spec.cleanup_policy = Some(CleanupPolicy::Skip);
+            database.metadata = meta(&named(&base));
+            let mut grant = Grant::new(&named(&user), GrantSpec::all(reference.clone(), &account.username, schema));
+            grant.metadata = meta(&named(&user));
+            children.push(Child::new(&database));
+            children.extend((index == 0).then(|| Child::new(&account_object)));
+            children.push(Child::new(&grant));
         }
-        if self.client.is_some() {
-            connection["ssl_cert"] = format!("{TLS}/client/tls.crt").into();
-            connection["ssl_key"] = format!("{TLS}/client/tls.key").into();
-        }
-        connection
+        children
+    }
+
+    /// Says of each schema that it goes with its object.
+    pub(crate) fn dropped(&self) -> Vec<Retained> {
+        let (Some(base), fields) = (self.base(), json!({"spec": {"cleanupPolicy": CleanupPolicy::Delete}})) else {
+            return Vec::new();
+        };
+        let names = self.schemas.iter().enumerate().map(|(index, schema)| named(&base, index, schema));
+        let reference = |name| Ref::namespaced::<Database>(&self.instance.namespace, name);
+        names.map(|name| Retained::new(reference(name)).fields(fields.clone())).collect()
+    }
+
+    /// What the objects on a MariaDB are called; none on an external server. None of them can be moved or renamed: another server
+    /// or account is another object, and the old one goes when all is done.
+    fn base(&self) -> Option<String> {
+        let Place::Managed(mariadb) = &self.place else { return None };
+        let by_convention = *mariadb == self::mariadb(&self.instance, None) && self.name == "database";
+        Some(own(by_convention, &self.instance.name, &format!("{mariadb}{}", self.suffix())))
+    }
+
+    /// Tells further servers of the same MariaDB apart; nothing for the conventional one.
+    fn suffix(&self) -> String {
+        if self.name == "database" { String::new() } else { format!(" {}", self.name) }
+    }
+
+    fn folder(&self) -> String {
+        format!("{TLS}/{}-tls", self.name)
+    }
+
+    /// The query of a URL: character set and certificates.
+    fn query(&self) -> String {
+        let folder = self.folder();
+        let ca = self.ca.as_ref().map(|(_, key)| format!("&ssl_ca={folder}/ca/{key}")).unwrap_or_default();
+        let certificate = |_: &Ref| format!("&ssl_cert={folder}/client/tls.crt&ssl_key={folder}/client/tls.key");
+        format!("charset=utf8{ca}{}", self.client.as_ref().map(certificate).unwrap_or_default())
     }
 
     /// The certificates that pods mount.
     pub fn mounts(&self) -> Vec<Mount> {
         let mount = |secret: Option<&Ref>, what: &str| {
             let secret = secret?;
-            Some(Mount::secret(&format!("database-{what}"), &secret.name, &format!("{TLS}/{what}")))
+            Some(Mount::secret(&format!("{}-{what}", self.name), &secret.name, &format!("{}/{what}", self.folder())))
         };
         let ca = self.ca.as_ref().map(|(ca, _)| ca);
         [mount(ca, "ca"), mount(self.client.as_ref(), "client")].into_iter().flatten().collect()
     }
 
-    /// The server, if it is one of somebody's: whether it can be reached is to be asked.
-    pub fn outside(&self) -> Option<Outside> {
-        let Server::External { host, port } = &self.server else { return None };
-        Some(Outside { what: "database", host: host.clone(), port: *port, field: "spec.database.host" })
+    /// The server, if it is an external one: a Job connects to it first.
+    pub fn external(&self) -> Option<ExternalServer> {
+        let Place::External { host, port } = &self.place else { return None };
+        let field = format!("{}.host", self.field);
+        Some(ExternalServer { what: "database", name: self.name.clone(), host: host.clone(), port: *port, field })
     }
 
-    /// The namespace of the MariaDB; none for a server of somebody's.
-    pub fn namespace(&self) -> Option<&str> {
-        match &self.server {
-            Server::Managed(mariadb) => mariadb.namespace.as_deref(),
-            Server::External { .. } => None,
+    fn namespace(&self) -> Option<&str> {
+        match &self.place {
+            Place::Managed(mariadb) => mariadb.namespace.as_deref(),
+            Place::External { .. } => None,
         }
+    }
+}
+
+impl Opened {
+    /// The URL of a schema, with the account in it.
+    pub fn url(&self, schema: &str) -> SecretString {
+        let (user, password) = self.escaped_account();
+        format!("mysql+pymysql://{user}:{password}@{}/{schema}?{}", self.authority(), self.server.query()).into()
+    }
+
+    /// The URL of a schema without the account, for a tool that does not read escapes in a URL, and logs it. The account goes
+    /// into `connection_parameters`; see [`Self::parameters`].
+    pub fn bare_url(&self, schema: &str) -> String {
+        format!("mysql+pymysql://{}/{schema}?{}", self.authority(), self.server.query())
+    }
+
+    /// The account as `connection_parameters` takes it.
+    pub fn parameters(&self) -> SecretString {
+        let (user, password) = self.escaped_account();
+        format!("user={user}&password={password}").into()
+    }
+
+    fn escaped_account(&self) -> (String, String) {
+        (escaped(&self.account.username), escaped(self.account.password.expose_secret()))
+    }
+
+    fn authority(&self) -> String {
+        let Address { host, port } = &self.address;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// What `pymysql.connect` takes for the first schema. It holds the password.
+    pub fn connection(&self) -> Value {
+        let folder = self.server.folder();
+        let mut connection = json!({
+            "host": self.address.host, "port": self.address.port, "database": self.server.schemas[0],
+            "user": self.account.username, "password": self.account.password.expose_secret(),
+        });
+        if let Some((_, key)) = &self.server.ca {
+            connection["ssl_ca"] = format!("{folder}/ca/{key}").into();
+        }
+        if self.server.client.is_some() {
+            connection["ssl_cert"] = format!("{folder}/client/tls.crt").into();
+            connection["ssl_key"] = format!("{folder}/client/tls.key").into();
+        }
+        connection
+    }
+
+    /// What pods have to reach.
+    pub fn reach(&self) -> Reach {
+        Reach { namespace: self.server.namespace().map(ToOwned::to_owned), port: self.address.port }
     }
 }
 
@@ -256,48 +354,85 @@ fn mariadb(instance: &Instance, reference: Option<&NamespacedRef>) -> Ref {
     Ref::namespaced::<MariaDB>(namespace.unwrap_or_else(|| instance.namespace.clone()), name)
 }
 
-/// The text with everything escaped that means something in a URL.
-fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+/// The name of a schema's objects: the first has that of all, the others their own behind it.
+fn named(base: &str, index: usize, schema: &str) -> String {
+    if index == 0 { base.to_owned() } else { format!("{base}-{}", schema.replace('_', "-")) }
+}
+
+fn own(usual: bool, base: &str, what: &str) -> String {
+    if usual { base.to_owned() } else { hash::named(base, &hash::short(what.as_bytes())) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn database(spec: &Value) -> Database {
-        let instance = Instance { service: "keystone", name: "gate".into(), namespace: "cloud".into() };
-        Database::new(&instance, Some(&serde_json::from_value(spec.clone()).unwrap()))
+    fn server(spec: &Value) -> Server {
+        let instance = Instance { service: "kestrel", name: "gate".into(), namespace: "cloud".into() };
+        Server::new(&instance, Some(&serde_json::from_value(spec.clone()).unwrap()))
     }
 
-    fn url(database: &Database, host: &str) -> String {
-        database.url(&Address { host: host.into(), port: 3306 })
-    }
-
-    #[test]
-    fn the_account_is_beside_the_url_and_what_means_something_there_is_escaped() {
-        let database = database(&json!({"database": "gate_db"}));
-        assert_eq!(url(&database, "db.cloud"), "mysql+pymysql://db.cloud:3306/gate_db?charset=utf8");
-        assert!(url(&database, "fd00::1").contains("//[fd00::1]:3306/"));
-        let account = Account { username: "gate".into(), password: "p@ss&w=rd %".to_owned().into() };
-        assert_eq!(Database::parameters(&account).expose_secret(), "user=gate&password=p%40ss%26w%3Drd%20%25");
+    fn opened(spec: &Value, host: &str) -> Opened {
+        let account = Account { username: "gate".into(), password: "a b&c=d%".to_owned().into() };
+        Opened { server: server(spec), account, address: Address { host: host.into(), port: 3306 } }
     }
 
     #[test]
-    fn certificates_are_files_that_pods_mount() {
-        let tls = json!({"tls": {"caSecretRef": {"name": "ca", "key": "bundle"}, "clientSecretRef": {"name": "me"}}});
-        let database = database(&tls);
-        assert!(url(&database, "db").ends_with(
-            "&ssl_ca=/etc/database-tls/ca/bundle&ssl_cert=/etc/database-tls/client/tls.crt&ssl_key=/etc/database-tls/client/tls.key"
+    fn what_means_something_in_a_url_is_escaped_in_the_account() {
+        let opened = opened(&json!({"database": "gate_db"}), "db.cloud");
+        let url = "mysql+pymysql://gate:a%20b%26c%3Dd%25@db.cloud:3306/gate_db?charset=utf8";
+        assert_eq!(opened.url("gate_db").expose_secret(), url);
+        assert_eq!(opened.bare_url("gate_db"), "mysql+pymysql://db.cloud:3306/gate_db?charset=utf8");
+        assert_eq!(opened.parameters().expose_secret(), "user=gate&password=a%20b%26c%3Dd%25");
+    }
+
+    #[test]
+    fn an_address_of_the_newer_protocol_is_in_brackets() {
+        assert!(opened(&json!({}), "2001:db8::1").bare_url("kestrel").contains("//[2001:db8::1]:3306/kestrel?"));
+    }
+
+    #[test]
+    fn a_connection_is_encrypted_with_the_certificates_that_are_mounted() {
+        let tls = json!({"caSecretRef": {"name": "ca", "key": "root.pem"}, "clientSecretRef": {"name": "client"}});
+        let opened = opened(&json!({"host": "db.example.net", "tls": tls}), "db.example.net");
+        assert!(opened.bare_url("kestrel").ends_with(
+            "&ssl_ca=/etc/database-tls/ca/root.pem&ssl_cert=/etc/database-tls/client/tls.crt&ssl_key=/etc/database-tls/client/tls.key"
         ));
-        assert_eq!(database.mounts().len(), 2);
+        assert_eq!(opened.server.mounts().len(), 2);
+        assert!(opened.server.objects(&opened.account).is_empty(), "an external server has its schema already");
+    }
+
+    fn names(server: &Server, username: &str) -> Vec<String> {
+        let account = Account { username: username.into(), password: "x".to_owned().into() };
+        server.objects(&account).iter().map(|child| child.reference().short()).collect()
     }
 
     #[test]
-    fn a_server_of_somebodys_gets_no_objects() {
-        let account = Account { username: "gate".into(), password: "x".to_owned().into() };
-        assert!(database(&json!({"host": "db.example.net"})).objects(&account).is_empty());
-        assert_eq!(database(&json!({})).objects(&account).len(), 3);
+    fn another_server_or_account_is_another_object() {
+        let usual = server(&json!({}));
+        assert_eq!(names(&usual, "gate"), ["database/gate", "user/gate", "grant/gate"]);
+        assert_ne!(names(&usual, "keeper")[1], "user/gate");
+        assert_ne!(names(&server(&json!({"clusterRef": {"name": "other"}})), "gate")[0], "database/gate");
+    }
+
+    #[test]
+    fn several_schemas_on_one_server_share_an_account_and_several_servers_share_nothing() {
+        let api = server(&json!({"database": "kestrel_api"})).schema("kestrel").schema("kestrel_cell0");
+        assert_eq!(
+            names(&api, "gate"),
+            [
+                "database/gate",
+                "user/gate",
+                "grant/gate",
+                "database/gate-kestrel",
+                "grant/gate-kestrel",
+                "database/gate-kestrel-cell0",
+                "grant/gate-kestrel-cell0"
+            ]
+        );
+        let tls = json!({"tls": {"caSecretRef": {"name": "ca"}}});
+        let cell = server(&tls).called("cell1", "spec.cells[1].database");
+        assert!(names(&cell, "gate").iter().all(|name| !names(&api, "gate").contains(name)));
+        assert_eq!(cell.folder(), "/etc/cell1-tls");
     }
 }

@@ -38,7 +38,9 @@ pub fn reads() -> Vec<KindRef> {
 /// What has to be read for a dependency. A cache is an object of a Memcached operator, or the StatefulSet that a ControlPlane
 /// makes without one.
 pub fn needs(dependency: &DependsOn, namespace: &str) -> Vec<Ref> {
-    let mut needs = vec![reference(dependency, namespace)];
+    let own = reference(dependency, namespace);
+    let namespace = own.namespace.clone().unwrap_or_default();
+    let mut needs = vec![own];
     if dependency.kind == DependencyKind::Memcached {
         needs.push(Ref::namespaced::<StatefulSet>(namespace, dependency.name.to_string()));
     }
@@ -48,7 +50,7 @@ pub fn needs(dependency: &DependsOn, namespace: &str) -> Vec<Ref> {
 fn reference(dependency: &DependsOn, namespace: &str) -> Ref {
     Ref {
         resource: resource(dependency.kind),
-        namespace: Some(namespace.to_owned()),
+        namespace: Some(dependency.namespace.as_ref().map_or_else(|| namespace.to_owned(), ToString::to_string)),
         name: dependency.name.to_string(),
     }
 }

@@ -1,35 +1,73 @@
-"""Says whether the database can be reached. It runs beside the service: one that is busy is not out of order."""
+"""Says whether the servers that the service cannot do without answer.
+
+It runs beside the service, because a service that is busy is not out of order: as a web server (`/`: may the pod serve, `/alive`:
+does the application listen), or once, for a pod without a port, with the answer as exit status: health.py once SETTINGS.
+"""
 
 import http.server
 import json
 import os
+import socket
+import sys
 
-import pymysql
-
+# A process of uWSGI has no arguments of ours.
+ONCE = len(sys.argv) == 3 and sys.argv[1] == "once"
 HERE = os.path.dirname(os.path.abspath(__file__))
-with open(os.path.join(HERE, "health.json")) as file:
+with open(os.path.join(HERE, sys.argv[2] if ONCE else "health.json")) as file:
     SETTINGS = json.load(file)
 
 
-def database_answers():
+def database(connection):
+    import pymysql
+
     try:
         patience = {"connect_timeout": 2, "read_timeout": 2, "write_timeout": 2}
-        with pymysql.connect(**SETTINGS["database"], **patience) as connection, connection.cursor() as cursor:
+        with pymysql.connect(**connection, **patience) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-            return True
+            return None
     except (pymysql.Error, OSError):
+        return "the database does not answer"
+
+
+def any_of(addresses):
+    for host, port in addresses:
+        if accepts(host, port):
+            return None
+    return "no message broker answers"
+
+
+def accepts(host, port):
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+        return True
+    except OSError:
         return False
+
+
+CHECKS = {"database": database, "anyOf": any_of}
+
+
+def wrong():
+    """The first thing that is wrong, or None."""
+    found = (CHECKS[name](argument) for check in SETTINGS["checks"] for name, argument in check.items())
+    return next((what for what in found if what), None)
+
+
+def not_alive():
+    return None if accepts("127.0.0.1", SETTINGS["application"]) else "the application does not listen"
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        ready = database_answers()
-        self.send_response(200 if ready else 503)
+        what = not_alive() if self.path == "/alive" else wrong()
+        self.send_response(503 if what else 200)
         self.end_headers()
-        self.wfile.write(b"ready\n" if ready else b"the database does not answer\n")
+        self.wfile.write(f"{what or 'ready'}\n".encode())
 
     def log_message(self, *_):
         pass
 
 
+if ONCE:
+    sys.exit(wrong())
 http.server.ThreadingHTTPServer(("", SETTINGS["port"]), Answer).serve_forever()

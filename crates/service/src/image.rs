@@ -43,17 +43,23 @@ pub fn in_release(release: &Release, service: &str) -> Option<Image> {
     Some(Image { repository, tag: Some(tag), digest: None })
 }
 
-/// The image of a spec, or the one of the usual release.
-pub fn of(service: &str, spec: Option<&Image>) -> String {
-    spec.map_or_else(|| format!("{REGISTRY}/{service}:{}", usual_tag(service)), Image::reference)
+/// The image of a spec. Without one it is that of the version that is installed, so that a new operator upgrades nothing by
+/// itself; and of the usual release where nothing is installed.
+pub fn of(service: &str, spec: Option<&Image>, installed: Option<&str>) -> String {
+    let unasked = || format!("{REGISTRY}/{service}:{}", unasked_tag(service, installed));
+    spec.map_or_else(unasked, Image::reference)
 }
 
-/// The tag of a spec's image, or of the usual one; none of an image that is named by digest.
-pub fn tag(service: &str, spec: Option<&Image>) -> Option<String> {
+/// The tag of the same image; none of an image that is named by digest.
+pub fn tag(service: &str, spec: Option<&Image>, installed: Option<&str>) -> Option<String> {
     match spec {
         Some(image) => image.tag.as_ref().map(ToString::to_string),
-        None => Some(usual_tag(service).to_owned()),
+        None => Some(unasked_tag(service, installed).to_owned()),
     }
+}
+
+fn unasked_tag<'a>(service: &str, installed: Option<&'a str>) -> &'a str {
+    installed.filter(|tag| Version::of(tag).is_some()).unwrap_or_else(|| usual_tag(service))
 }
 
 /// An operator's service is in the list; another one gets a tag that nobody builds.
@@ -78,8 +84,14 @@ mod tests {
 
     #[test]
     fn an_image_that_no_spec_names_is_of_the_usual_release() {
-        assert_eq!(of("nova", None), "ghcr.io/c5c3/nova:32.1.0");
-        assert_eq!(tag("neutron", None).as_deref(), Some("27.0.1"));
+        assert_eq!(of("nova", None, None), "ghcr.io/c5c3/nova:32.1.0");
+        assert_eq!(tag("neutron", None, None).as_deref(), Some("27.0.1"));
+    }
+
+    #[test]
+    fn a_new_operator_upgrades_nothing_that_names_no_image() {
+        assert_eq!(of("nova", None, Some("31.0.0")), "ghcr.io/c5c3/nova:31.0.0");
+        assert_eq!(tag("nova", None, Some("stable-2025.1")).as_deref(), Some("32.1.0"), "a branch is no version");
     }
 
     #[test]

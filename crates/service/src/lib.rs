@@ -1,11 +1,12 @@
-//! What OpenStack services have in common. A service is a description here, not a program: an operator says which
-//! database, options, pods and steps its service has, and this crate makes the objects of them.
+//! The layer that OpenStack services stand on. A service is a description here, not a program: an operator says as data which
+//! databases, brokers, components and migrations its service has ([`Service`]), and one controller ([`Operated`]) does the rest.
 //!
 //! ```text
-//!  spec ─► database, cache, dependencies ─► what is needed, what is waited for
-//!       ─► catalogue, config, policy     ─► files, or every mistake in them
-//!       ─► release, image, upgrade       ─► which way to a version, or why there is none
-//!       ─► pod, wsgi, api, job           ─► Deployment, Service, budgets, policies, Jobs
+//!  object ─► parts        the image, the components, the addresses: nothing is decided
+//!         ─► ground       accounts, addresses, credentials, policies; or all that is missing
+//!         ─► upgrade      which way to the wanted version, or why there is none
+//!         ─► scene        the graph of steps: record, secrets, database, messaging, config, schema, components, health
+//!                └─► database, messaging, identity, cache, workload, api, wsgi, job, migrations, network, tls: their objects
 //! ```
 //!
 //! It knows OpenStack and knows no service by name, but for the lists of each release: versions ([`release`]), options and
@@ -17,21 +18,41 @@ pub mod api;
 pub mod backup;
 pub mod cache;
 pub mod catalogue;
+pub mod component;
 pub mod config;
+mod controller;
 pub mod database;
 pub mod dependencies;
+pub mod external_server;
+mod fragment;
+pub mod ground;
+pub mod health;
+pub mod identity;
 pub mod image;
 pub mod instance;
 pub mod job;
+pub mod messaging;
+pub mod migrations;
 mod nearest;
 pub mod network;
-pub mod outside;
+mod operations;
+pub mod parts;
 pub mod pod;
 pub mod policy;
+pub mod record;
 pub mod release;
+pub mod scene;
+pub mod service;
 pub mod tls;
 pub mod upgrade;
+mod url;
+pub mod workload;
 pub mod wsgi;
 
 pub use catalogue::Catalogue;
+pub use component::Component;
+pub use controller::{Operated, Valid};
+pub use ground::Ground;
 pub use instance::Instance;
+pub use scene::Scene;
+pub use service::{CatalogEntry, Description, OwnSteps, Service};

@@ -20,39 +20,65 @@ pub struct Reach {
     pub port: i32,
 }
 
-/// The NetworkPolicy of a component that serves a port; none if it is switched off.
-pub fn policy(
-    instance: &Instance,
-    component: &str,
-    port: i32,
-    reaches: &[Reach],
-    access: Option<&NetworkAccess>,
-) -> Option<Child> {
+/// Whose traffic a NetworkPolicy is about.
+#[derive(Clone, Debug)]
+pub struct Traffic<'a> {
+    /// The name of the policy, and the component that it belongs to.
+    pub component: &'a str,
+    /// The pods.
+    pub pods: LabelSelector,
+    /// The ports that they serve.
+    pub ports: &'a [i32],
+    /// What they have to reach. Everything when absent.
+    pub reaches: Option<&'a [Reach]>,
+}
+
+/// The NetworkPolicy of some pods; none if it is switched off.
+pub fn policy(instance: &Instance, traffic: Traffic<'_>, access: Option<&NetworkAccess>) -> Option<Child> {
     if access.is_some_and(|access| !access.enabled) {
         return None;
     }
+    let Traffic { component, pods, ports, reaches } = traffic;
     let peers: Vec<NetworkPolicyPeer> = access.into_iter().flat_map(|access| access.ingress.iter().map(peer)).collect();
-    let ingress =
-        NetworkPolicyIngressRule { from: Some(peers).filter(|peers| !peers.is_empty()), ports: Some(vec![tcp(port)]) };
-    let names = NetworkPolicyEgressRule { ports: Some(vec![udp(53), tcp(53)]), to: None };
-    let needed = reaches.iter().map(|reach| NetworkPolicyEgressRule {
-        ports: Some(vec![tcp(reach.port)]),
-        to: reach.namespace.as_deref().map(|namespace| vec![in_namespace(namespace)]),
-    });
-    let more = access.into_iter().flat_map(|access| access.additional_egress.iter().map(target));
+    let ingress = NetworkPolicyIngressRule {
+        from: Some(peers).filter(|peers| !peers.is_empty()),
+        ports: Some(ports.iter().copied().map(tcp).collect()),
+    };
+    let egress = match reaches {
+        None => vec![NetworkPolicyEgressRule::default()],
+        Some(reaches) => {
+            let names = NetworkPolicyEgressRule { ports: Some(vec![udp(53), tcp(53)]), to: None };
+            let needed = distinct(reaches).into_iter().map(|reach| NetworkPolicyEgressRule {
+                ports: Some(vec![tcp(reach.port)]),
+                to: reach.namespace.as_deref().map(|namespace| vec![in_namespace(namespace)]),
+            });
+            let more = access.into_iter().flat_map(|access| access.additional_egress.iter().map(target));
+            std::iter::once(names).chain(needed).chain(more).collect()
+        }
+    };
     let policy = NetworkPolicy {
         metadata: instance.meta(instance.named(component), component),
         spec: Some(NetworkPolicySpec {
-            pod_selector: Some(instance.selector(component)),
+            pod_selector: Some(pods),
             policy_types: Some(vec!["Ingress".into(), "Egress".into()]),
-            ingress: Some(vec![ingress]),
-            egress: Some(std::iter::once(names).chain(needed).chain(more).collect()),
+            ingress: Some(if ports.is_empty() { Vec::new() } else { vec![ingress] }),
+            egress: Some(egress),
         }),
     };
     Some(Child::new(&policy))
 }
 
-/// Whether not everybody may reach the API.
+fn distinct(reaches: &[Reach]) -> Vec<&Reach> {
+    let mut found: Vec<&Reach> = Vec::new();
+    for reach in reaches {
+        if !found.contains(&reach) {
+            found.push(reach);
+        }
+    }
+    found
+}
+
+/// Whether ingress to the API is restricted.
 pub fn is_restricted(access: Option<&NetworkAccess>) -> bool {
     access.is_some_and(|access| access.enabled && !access.ingress.is_empty())
 }

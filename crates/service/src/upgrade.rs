@@ -1,5 +1,5 @@
-//! Which way a service goes from the version that runs to the one that is wanted. Pure: from what the status says and what
-//! was read, to what is to be done and said.
+//! Which way a service goes from the version that runs to the one that is wanted. Pure: from what is recorded and what was
+//! read, to what is to be done and recorded.
 //!
 //! ```text
 //!  nothing ──► Install ──► Steady ──► Expanding ──► (pods replaced) ──► Contracting ──► Steady
@@ -7,17 +7,18 @@
 //!                             └───────────┘ back to the old tag, as long as nothing was contracted
 //! ```
 //!
-//! `Contracting` is written to the status before anything is contracted, so that a way back which is no longer there is
-//! refused even after a crash.
+//! `Contracting` is recorded before anything is contracted, so that a way back which no longer exists is refused even after a
+//! crash.
 
 use c5c3_api::{Problem, problem};
 
 use crate::image::Version;
+use crate::release;
 
 const EXPANDING: &str = "Expanding";
 const CONTRACTING: &str = "Contracting";
 
-/// How far a service is, as its status says.
+/// How far a service is, as it is recorded; see [`crate::record`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The tag that runs, and whose schema the database has.
@@ -42,6 +43,8 @@ pub enum Course {
 /// What is wanted, and what was seen of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
+    /// Which service.
+    pub service: &'a str,
     /// The wanted tag; none for an image by digest.
     pub wanted: Option<&'a str>,
     /// Whether all pods run the wanted image and are ready.
@@ -71,31 +74,17 @@ pub fn course(before: &Progress, seen: Seen<'_>) -> Result<(Course, Progress), P
     }
     let (Some(installed), Some(wanted)) = (&before.installed, seen.wanted) else { return synced() };
     let (Some(from), Some(to)) = (Version::of(installed), Version::of(wanted)) else { return synced() };
-    match i64::from(to.major) - i64::from(from.major) {
-        0 => synced(),
-        1 if contracting && seen.contracted => {
-            Ok((Course::Sync, Progress { installed: Some(wanted.to_owned()), ..Progress::default() }))
-        }
-        1 => {
-            let phase = if contracting || seen.rolled { CONTRACTING } else { EXPANDING };
-            let progress = Progress {
-                installed: Some(installed.clone()),
-                target: Some(wanted.to_owned()),
-                phase: Some(phase.into()),
-            };
-            Ok((if contracting { Course::Contract } else { Course::Expand }, progress))
-        }
-        difference if difference < 0 => Err(problem(
-            "spec.image.tag",
-            format!("is older than {installed}, which the database has the schema of"),
-            format!("set it to {installed}, or restore a backup of the database under another object"),
-        )),
-        _ => Err(problem(
-            "spec.image.tag",
-            format!("skips releases: {installed} runs, and an upgrade goes one release at a time"),
-            format!("upgrade to {}.x first", from.major + 1),
-        )),
+    if to.major == from.major {
+        return synced();
     }
+    release::may_upgrade(seen.service, from, to)?;
+    if contracting && seen.contracted {
+        return Ok((Course::Sync, Progress { installed: Some(wanted.to_owned()), ..Progress::default() }));
+    }
+    let phase = if contracting || seen.rolled { CONTRACTING } else { EXPANDING };
+    let progress =
+        Progress { installed: Some(installed.clone()), target: Some(wanted.to_owned()), phase: Some(phase.into()) };
+    Ok((if contracting { Course::Contract } else { Course::Expand }, progress))
 }
 
 #[cfg(test)]
@@ -108,7 +97,7 @@ mod tests {
     }
 
     fn seen(wanted: &str, rolled: bool, contracted: bool) -> Seen<'_> {
-        Seen { wanted: Some(wanted), rolled, contracted }
+        Seen { service: "keystone", wanted: Some(wanted), rolled, contracted }
     }
 
     #[test]
@@ -134,9 +123,15 @@ mod tests {
         assert_eq!(back, (Course::Sync, at("27.0.0", "", "")));
         let refused = course(&at("27.0.0", "28.0.0", "Contracting"), seen("27.0.0", false, false)).unwrap_err();
         assert!(refused.what.contains("cannot go to 27.0.0") && refused.fix.contains("28.0.0"));
-        let digest = Seen { wanted: None, rolled: false, contracted: false };
+        let digest = Seen { service: "kestrel", wanted: None, rolled: false, contracted: false };
         let refused = course(&at("27.0.0", "28.0.0", "Contracting"), digest).unwrap_err();
         assert!(refused.path.contains("digest") && refused.fix.contains("28.0.0"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_release_may_be_skipped_between_two_slurp_releases() {
+        let (course, progress) = course(&at("27.0.0", "", ""), seen("29.0.0", false, false)).unwrap();
+        assert_eq!((course, progress), (Course::Expand, at("27.0.0", "29.0.0", "Expanding")));
     }
 
     #[test]
@@ -157,7 +152,7 @@ mod tests {
             ("28.0.0", None, "28.0.0"),
             ("", None, ""),
         ] {
-            let seen = Seen { wanted, rolled: true, contracted: false };
+            let seen = Seen { service: "kestrel", wanted, rolled: true, contracted: false };
             let found = course(&at(installed, "", ""), seen).unwrap();
             assert_eq!(found, (Course::Sync, at(after, "", "")), "{installed} {wanted:?}");
         }
@@ -165,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_no_way_around_a_release() {
-        let digest = Seen { wanted: None, rolled: true, contracted: false };
+        let digest = Seen { service: "kestrel", wanted: None, rolled: true, contracted: false };
         let (_, after) = course(&at("26.0.0", "", ""), digest).unwrap();
         assert!(course(&after, seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
         assert!(course(&after, seen("25.0.0", false, false)).unwrap_err().what.contains("older"));

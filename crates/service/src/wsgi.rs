@@ -1,10 +1,10 @@
 //! A WSGI application under uWSGI: its settings, its entry point, its container.
 //!
-//! Beside the application a small process says whether the database can be reached. It is what makes a pod ready, and never
-//! what ends it: a pod without a database is taken out of the Service, and is there when the database is back. A pod that is
-//! busy stays ready, for the others would be busier without it.
+//! Beside the application a small process checks what the service cannot do without; see [`crate::health`]. It decides whether a
+//! pod is ready, and never whether it is restarted: a pod without a database leaves the Service, and comes back with the
+//! database. A pod that is busy stays ready, for the others would be busier without it.
 
-use c5c3_api::blocks::Resources;
+use c5c3_api::blocks::{LogFormat, Resources};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, Probe, TCPSocketAction,
 };
@@ -12,10 +12,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::health;
 use crate::pod::{container, resources};
 
-/// How far above the API's port the one is that says whether the database can be reached.
-const HEALTH: i32 = 20_000;
+/// How many threads each process has, unless a service or a spec says otherwise.
+pub const THREADS: i32 = 4;
+/// How many processes each pod has.
+pub const PROCESSES: i32 = 2;
 
 /// How long a pod that is to end may take for it: at first it goes on serving until nobody connects any more (`drain.py`
 /// says for how long at most), then requests that are under way are finished.
@@ -27,57 +30,91 @@ pub const CONTAINER: &str = "api";
 /// How long those requests may take.
 const MERCY_SECONDS: i64 = 20;
 
-/// The longest that a request may take; a worker that is stuck is replaced after it.
-const HARAKIRI_SECONDS: i32 = 60;
+/// The longest that a request may take, unless a service or a spec says otherwise; a worker that is stuck is replaced after it.
+pub const HARAKIRI_SECONDS: i32 = 60;
+
+/// How requests are logged: nothing of a query, which may hold a secret.
+const ACCESS_TEXT: &str =
+    "%(addr) \"%(method) %(var.PATH_INFO)\" %(status) %(rsize) %(msecs)ms %(var.HTTP_X_OPENSTACK_REQUEST_ID)";
+const ACCESS_JSON: &str = "{\"time\":\"%(ltime)\",\"client\":\"%(addr)\",\"method\":\"%(method)\",\"path\":\"%(var.PATH_INFO)\",\"status\":%(status),\"bytes\":%(rsize),\"milliseconds\":%(msecs)}";
 
 /// A WSGI application.
 #[derive(Clone, Debug)]
-pub struct Wsgi<'a> {
+pub struct Wsgi {
     /// The service, whose image has it in `/opt/<service>`.
-    pub service: &'a str,
+    pub service: &'static str,
     /// The application, as `module:attribute`.
-    pub application: &'a str,
+    pub application: &'static str,
     /// The port that it is served at.
     pub port: i32,
     /// A path that it answers without a token.
-    pub path: &'a str,
+    pub path: &'static str,
     /// Where its files are mounted.
-    pub folder: &'a str,
+    pub folder: &'static str,
     /// How many processes serve it.
     pub processes: i32,
     /// How many threads each of them has.
     pub threads: i32,
+    /// The longest that a request may take, in seconds.
+    pub harakiri: i32,
+    /// Whether requests are logged, and how.
+    pub access_log: Option<LogFormat>,
     /// What is called before it is loaded: `{"call": "module:function", "args": [...]}`.
     pub hooks: Vec<Value>,
     /// What is called after it is loaded and before it serves, as `module:function`.
-    pub warm: &'a [&'a str],
+    pub warm: &'static [&'static str],
     /// Whether somebody else in the pod speaks TLS for it.
     pub tls: bool,
 }
 
-impl Wsgi<'_> {
+impl Wsgi {
     /// The port that it listens at: a second one, of the pod alone, if somebody else speaks TLS for it.
     pub fn own_port(&self) -> i32 {
         if self.tls { self.port + 10_000 } else { self.port }
     }
 
-    /// The files that its container needs beside the service's own; `database` is what `pymysql.connect` takes.
-    pub fn files(&self, database: &Value) -> [(&'static str, SecretString); 6] {
+    /// A WSGI application with the usual limits.
+    pub fn new(service: &'static str, application: &'static str, port: i32) -> Self {
+        Self {
+            service,
+            application,
+            port,
+            path: "/",
+            folder: "/etc",
+            processes: PROCESSES,
+            threads: THREADS,
+            harakiri: HARAKIRI_SECONDS,
+            access_log: None,
+            hooks: Vec::new(),
+            warm: &[],
+            tls: false,
+        }
+    }
+
+    /// The port that says whether the pod is ready.
+    pub fn health_port(&self) -> i32 {
+        self.port + health::ABOVE
+    }
+
+    /// The files that its container needs beside the service's own.
+    pub fn files(&self) -> [(&'static str, SecretString); 4] {
         let scheme = self.tls.then_some("https");
         let entry = json!({"application": self.application, "hooks": self.hooks, "warm": self.warm, "scheme": scheme});
-        let health = json!({"database": database, "port": self.port + HEALTH});
         [
             ("uwsgi.ini", self.uwsgi().into()),
             ("entry.py", include_str!("entry.py").into()),
             ("entry.json", entry.to_string().into()),
-            ("health.py", include_str!("health.py").into()),
-            ("health.json", health.to_string().into()),
             ("drain.py", include_str!("drain.py").into()),
         ]
     }
 
     fn uwsgi(&self) -> String {
-        let Self { folder, processes, threads, .. } = self;
+        let Self { folder, processes, threads, harakiri, .. } = self;
+        let logs = match self.access_log {
+            None => "disable-logging = true".to_owned(),
+            Some(LogFormat::Text) => format!("log-format = {ACCESS_TEXT}"),
+            Some(LogFormat::Json) => format!("log-format = {ACCESS_JSON}"),
+        };
         let host = if self.tls { "127.0.0.1" } else { "" };
         // On SIGTERM requests that are under way are finished. Headers hold tokens of any size.
         format!(
@@ -98,13 +135,13 @@ impl Wsgi<'_> {
              hook-master-start = unix_signal:15 gracefully_kill_them_all\n\
              exit-on-reload = true\n\
              worker-reload-mercy = {MERCY_SECONDS}\n\
-             harakiri = {HARAKIRI_SECONDS}\n\
+             harakiri = {harakiri}\n\
              buffer-size = 65535\n\
              http-auto-chunked = true\n\
              http-chunked-input = true\n\
              http-raw-body = true\n\
              add-header = Connection: close\n\
-             disable-logging = true\n",
+             {logs}\n",
             port = self.own_port(),
         )
     }
@@ -133,7 +170,18 @@ impl Wsgi<'_> {
             scheme: self.tls.then(|| "HTTPS".into()),
             ..HTTPGetAction::default()
         };
-        let health = HTTPGetAction { port: IntOrString::Int(self.port + HEALTH), ..HTTPGetAction::default() };
+        let health = |path: &str| HTTPGetAction {
+            path: Some(path.into()),
+            port: IntOrString::Int(self.health_port()),
+            ..HTTPGetAction::default()
+        };
+        // With TLS the application listens on the loopback alone, so that the process beside it is asked.
+        let (alive, listens) = if self.tls {
+            (Some(health(health::ALIVE)), None)
+        } else {
+            let port = IntOrString::Int(self.port);
+            (None, Some(TCPSocketAction { port, ..TCPSocketAction::default() }))
+        };
         let ports =
             vec![ContainerPort { name: Some("api".into()), container_port: self.port, ..ContainerPort::default() }];
         Container {
@@ -148,7 +196,7 @@ impl Wsgi<'_> {
                 ..Probe::default()
             }),
             readiness_probe: Some(Probe {
-                http_get: Some(health),
+                http_get: Some(health(health::READY)),
                 period_seconds: Some(5),
                 timeout_seconds: Some(5),
                 failure_threshold: Some(2),
@@ -156,7 +204,8 @@ impl Wsgi<'_> {
             }),
             // The listening socket, and not an answer: neither a lost database nor a burst of requests ends a pod.
             liveness_probe: Some(Probe {
-                tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(self.port), ..TCPSocketAction::default() }),
+                http_get: alive,
+                tcp_socket: listens,
                 period_seconds: Some(10),
                 timeout_seconds: Some(5),
                 failure_threshold: Some(6),

@@ -1,4 +1,5 @@
-//! The operator of `c5c3.io`: ControlPlane, as far as infrastructure and Keystone go, and SecretAggregate.
+//! The operator of `c5c3.io`: ControlPlane, as far as infrastructure, Keystone and Placement go, and
+//! SecretAggregate.
 //! CredentialRotation is accepted by the API and not yet acted on.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
@@ -8,7 +9,7 @@ mod secret_aggregate;
 
 use c5c3_kit::Operator;
 
-pub use control_plane::{ControlPlanes, GRAPH, MEMCACHED_IMAGE, Node, parts};
+pub use control_plane::{ControlPlanes, MEMCACHED_IMAGE, Need, PARTS, Part, SERVER_IMAGES, parts};
 pub use secret_aggregate::SecretAggregates;
 
 /// The field manager, and the value of the ownership label. It must never change.

@@ -30,6 +30,8 @@ impl Controller for SecretAggregates {
     type Kind = SecretAggregate;
     type Valid = Valid;
     const NAME: &'static str = "secretaggregate";
+    /// A target may be in another namespace.
+    const ELSEWHERE: bool = true;
     const CONDITIONS: &'static [&'static str] = &["SourcesResolved", "AllSourcesAvailable"];
     const FINALIZER: Option<&'static str> = Some("c5c3.io/secretaggregate-cleanup");
 
@@ -64,7 +66,7 @@ impl Controller for SecretAggregates {
     }
 
     fn plan(&self, valid: &Valid, inputs: &Inputs<SecretAggregate>) -> Plan {
-        let mut resolved = Step::new("SourcesResolved").done("every source exists");
+        let mut resolved = Step::new("SourcesResolved").childless().done("every source exists");
         let mut available = Step::new("AllSourcesAvailable").done("the target holds every key");
         let mut data = Data::new();
         for (reference, source) in &valid.sources {

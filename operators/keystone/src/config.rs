@@ -1,9 +1,11 @@
 //! `keystone.conf`: what the operator sets, and what it lets nobody else set.
 
+use std::time::Duration;
+
 use c5c3_api::openstack::KeystoneSpec;
 use c5c3_kit::ini::{Ini, IniError, OsloValue};
 use c5c3_service::config::{Additions, Owned};
-use secrecy::SecretString;
+use c5c3_service::{Ground, cache};
 
 /// Where files are mounted.
 pub const FOLDER: &str = "/etc/keystone";
@@ -12,29 +14,13 @@ pub const FERNET_KEYS: &str = "/var/lib/keystone/fernet-keys";
 /// Where the keys of stored credentials are mounted.
 pub const CREDENTIAL_KEYS: &str = "/var/lib/keystone/credential-keys";
 
-/// What is logged of libraries, as oslo.log has it; and less of what Keystone says at every request: that the folder of a
-/// mounted Secret can be listed, and that bcrypt uses the first 72 characters of a password.
-const LOG_LEVELS: &[&str] = &[
-    "amqp=WARN",
-    "amqplib=WARN",
-    "dogpile.core.dogpile=INFO",
-    "iso8601=WARN",
-    "keystonemiddleware=WARN",
-    "oslo.messaging=INFO",
-    "oslo_messaging=INFO",
-    "oslo_policy=INFO",
-    "requests.packages.urllib3.connectionpool=WARN",
-    "sqlalchemy=WARN",
-    "stevedore=WARN",
-    "urllib3.connectionpool=WARN",
-    "keystone.common.fernet_utils=ERROR",
-    "keystone.common.password_hashing=ERROR",
-];
+/// What Keystone logs at every request: that the folder of a mounted Secret can be listed, and that bcrypt uses the first 72
+/// characters of a password.
+pub const QUIET: &[&str] = &["keystone.common.fernet_utils=ERROR", "keystone.common.password_hashing=ERROR"];
 
-/// How many threads each process has.
-pub const THREADS: i32 = 4;
-/// How many processes each pod has.
-pub const PROCESSES: i32 = 2;
+/// How long a token is valid, and how much longer services may look at one, unless a spec says otherwise.
+const EXPIRATION: u64 = 3600;
+const ALLOW_EXPIRED: u64 = 172_800;
 
 /// Options that follow from fields, or that nothing would work with.
 pub const OWNED: &[Owned] = &[
@@ -51,9 +37,12 @@ pub const OWNED: &[Owned] = &[
     ("fernet_receipts", "max_active_keys", "use spec.fernet.maxActiveKeys"),
     ("credential", "key_repository", "the operator mounts the keys"),
     ("federation", "trusted_dashboard", "use spec.federation.trustedDashboards"),
-    ("oslo_policy", "policy_file", "use spec.policyOverrides"),
-    ("DEFAULT", "log_file", "what is logged goes to standard error"),
-    ("DEFAULT", "log_dir", "what is logged goes to standard error"),
+];
+
+/// How long keys are needed follows from these.
+pub const ONLY_IN_SPEC: &[Owned] = &[
+    ("token", "expiration", "use spec.extraConfig: keys are kept for as long as tokens are valid"),
+    ("token", "allow_expired_window", "use spec.extraConfig: keys are kept for as long as tokens are valid"),
 ];
 
 /// The sections that what runs once needs: the database, the keys, and how users and projects are stored.
@@ -70,56 +59,40 @@ pub const ONCE: &[&str] = &[
     "security_compliance",
 ];
 
-/// Where Keystone's database and cache are.
-#[derive(Debug)]
-pub struct Connections<'a> {
-    /// The database.
-    pub database: String,
-    /// The account for it.
-    pub account: SecretString,
-    /// The dogpile backend.
-    pub backend: &'a str,
-    /// The cache servers.
-    pub servers: &'a [String],
-}
-
-/// The file. Whether there are policies is known here, not what they say.
-pub fn keystone_conf(spec: &KeystoneSpec, connections: Connections<'_>, policies: bool) -> Result<Ini, IniError> {
-    let mut ini = Ini::new();
-    ini.set("DEFAULT", "use_stderr", true)?;
-    ini.set("DEFAULT", "default_log_levels", LOG_LEVELS)?;
-    ini.set("database", "connection", OsloValue::interpolated(connections.database))?;
-    ini.set("database", "connection_parameters", connections.account)?;
-    // A connection that the server has closed meanwhile is not used again; a thread never waits for another's.
-    ini.set("database", "connection_recycle_time", 600)?;
-    ini.set("database", "max_pool_size", THREADS + 1)?;
-    ini.set("database", "max_retries", -1)?;
-    ini.set("cache", "enabled", true)?;
-    ini.set("cache", "backend", connections.backend)?;
-    ini.set("cache", "memcache_servers", connections.servers)?;
-    ini.set("identity", "default_domain_id", "default")?;
-    ini.set("token", "provider", "fernet")?;
+/// Writes what is Keystone's own.
+pub fn configure(spec: &KeystoneSpec, ground: &Ground, conf: &mut Ini) -> Result<(), IniError> {
+    let (database, schema) = ground.main_database();
+    // Alembic, which migrates the schema, does not read a URL with escapes, and logs it.
+    conf.set("database", "connection", OsloValue::interpolated(database.bare_url(schema)))?;
+    conf.set("database", "connection_parameters", database.parameters())?;
+    Ground::pool(conf, "database")?;
+    conf.set("cache", "enabled", true)?;
+    conf.set("cache", "backend", cache::backend(spec.cache.as_ref()))?;
+    conf.set("cache", "memcache_servers", ground.cache.as_slice())?;
+    conf.set("identity", "default_domain_id", "default")?;
+    conf.set("token", "provider", "fernet")?;
     let keys = spec.fernet.max_active_keys.get();
     for section in ["fernet_tokens", "fernet_receipts"] {
-        ini.set(section, "key_repository", FERNET_KEYS)?;
-        ini.set(section, "max_active_keys", keys)?;
+        conf.set(section, "key_repository", FERNET_KEYS)?;
+        conf.set(section, "max_active_keys", keys)?;
     }
-    ini.set("credential", "key_repository", CREDENTIAL_KEYS)?;
-    ini.set("oslo_middleware", "enable_proxy_headers_parsing", true)?;
-    ini.set("oslo_messaging_notifications", "driver", "noop")?;
-    ini.set("oslo_policy", "enforce_scope", true)?;
-    ini.set("oslo_policy", "enforce_new_defaults", true)?;
-    if policies {
-        ini.set("oslo_policy", "policy_file", format!("{FOLDER}/policy.yaml"))?;
-    }
-    ini.set("auth", "methods", methods(spec).as_slice())?;
+    conf.set("credential", "key_repository", CREDENTIAL_KEYS)?;
+    conf.set("oslo_messaging_notifications", "driver", "noop")?;
+    conf.set("auth", "methods", methods(spec).as_slice())?;
     let dashboards = spec.federation.iter().flat_map(|federation| &federation.trusted_dashboards);
     let dashboards: Vec<String> = dashboards.map(ToString::to_string).collect();
     if !dashboards.is_empty() {
-        ini.set("federation", "trusted_dashboard", OsloValue::many(dashboards))?;
+        conf.set("federation", "trusted_dashboard", OsloValue::many(dashboards))?;
     }
-    Additions { plugins: &spec.plugins, extra: &spec.extra_config }.apply(&mut ini)?;
-    Ok(ini)
+    Ok(())
+}
+
+/// How long after it was made a token may still have to be read.
+pub fn token_life(spec: &KeystoneSpec) -> Duration {
+    let additions = Additions { plugins: &spec.plugins, extra: &spec.extra_config };
+    let option =
+        |name: &str, default: u64| additions.get("token", name).and_then(|value| value.parse().ok()).unwrap_or(default);
+    Duration::from_secs(option("expiration", EXPIRATION) + option("allow_expired_window", ALLOW_EXPIRED))
 }
 
 /// How users may prove who they are.

@@ -1,32 +1,34 @@
 //! The operator of Keystone: what is Keystone's own. What it shares with other services is in `c5c3-service`.
 //!
 //! ```text
-//!  keys ──────────────┬─► deployment ─┬─► contract
-//!  config ────────────┤               └─► health
-//!  database ─► schema ┼─► bootstrap ────►
-//!                     └─► credentials
+//!  restore ─► keys ─┬─► api
+//!                   ├─► bootstrap
+//!                   └─► credentials
 //! ```
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod bootstrap;
 mod config;
-mod controller;
+mod credentials;
+mod describe;
 mod filters;
-mod jobs;
 pub mod keys;
-mod parts;
-mod retention;
+mod repositories;
 mod rotation;
-mod steps;
 
 use c5c3_kit::Operator;
+use c5c3_service::Operated;
 
-pub use controller::Keystones;
+pub use describe::Identity;
 
 /// The field manager, and the value of the ownership label. It must never change.
 pub const NAME: &str = "keystone-operator";
 
+/// The controller of Keystone objects.
+pub type Keystones = Operated<Identity>;
+
 /// The operator. Everything that a Keystone has is in its own namespace, so that there is nothing to allow.
 pub fn operator(_cross_namespace: bool) -> Operator {
-    Operator::new(NAME).controller(|| Keystones)
+    Operator::new(NAME).controller(Keystones::default)
 }

@@ -6,13 +6,14 @@ use c5c3_api::blocks::{CronSchedule, Scheduling};
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait};
 use c5c3_service::Instance;
 use c5c3_service::backup::{Backup, Store};
-use c5c3_service::pod::{Mount, Pod, container};
+use c5c3_service::pod::{Mount, Pod, Shared, container};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, JobSpec, JobTemplateSpec};
 use k8s_openapi::api::core::v1::{Affinity, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::Resource;
 use kube::core::ObjectMeta;
+use serde_json::json;
 
 use crate::keys::{self, Keep, Key, KeySet, Outcome, State};
 
@@ -67,6 +68,8 @@ pub enum Undecided {
 pub struct Decision {
     /// The keys.
     pub state: State,
+    /// The version of the Secret that they were read from: nobody's change since then is overwritten.
+    pub based_on: Option<String>,
     /// What there is to say about them.
     pub note: String,
     /// What keeps new keys from coming, if they are overdue.
@@ -100,14 +103,10 @@ impl Repository<'_> {
         self.instance.named(&format!("{}-rotate", self.purpose))
     }
 
-    /// What has to be read: the keys, what is proposed, and what proposes.
-    pub fn needs(&self) -> [Ref; 3] {
+    /// What has to be read: the keys, and what is proposed.
+    pub fn needs(&self) -> [Ref; 2] {
         let namespace = &self.instance.namespace;
-        [
-            Ref::namespaced::<Secret>(namespace, self.secret()),
-            Ref::namespaced::<Secret>(namespace, self.proposal()),
-            Ref::namespaced::<CronJob>(namespace, self.rotate()),
-        ]
+        [Ref::namespaced::<Secret>(namespace, self.secret()), Ref::namespaced::<Secret>(namespace, self.proposal())]
     }
 
     /// What has to be read as well once those are read: what tells how their backup is, or what it has if they are gone.
@@ -139,15 +138,17 @@ impl Repository<'_> {
     /// The keys as they are to be. Without any, those of the backup are taken, and without that the first are made. Those
     /// that cannot be read are left for somebody to mend: new ones would end every token.
     pub fn decide<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Decision, Undecided> {
-        let [_, proposal, rotate] = self.needs();
+        let [live, proposal] = self.needs();
         let state = match self.live(inputs).map_err(Undecided::Unreadable)? {
             Some(state) => state,
             None => self.restored(inputs)?,
         };
         let proposed = inputs.typed::<Secret>(&proposal).ok().and_then(|secret| secret.data);
         let proposed = proposed.filter(|data| !data.is_empty()).map(|data| KeySet::read(&data));
-        let cron_job = inputs.typed(&rotate).ok();
-        Ok(self.judge(state, proposed, cron_job.as_ref(), inputs.now))
+        let cron_job = inputs.own_named::<CronJob>(&self.rotate());
+        let cron_job = cron_job.and_then(|live| serde_json::from_value(json!(live)).ok());
+        let based_on = inputs.get(&live).and_then(|live| live.metadata.resource_version.clone());
+        Ok(Decision { based_on, ..self.judge(state, proposed, cron_job.as_ref(), inputs.now) })
     }
 
     fn restored<K: Resource>(&self, inputs: &Inputs<K>) -> Result<State, Undecided> {
@@ -194,11 +195,11 @@ impl Repository<'_> {
         let overdue = overdue.map(|cron_job| self.overdue(cron_job, &state, &about));
         let note = format!("{} keys, the primary is {}{about}", state.keys.count(), state.keys.primary());
         let again_after = [prune_after, wait, left.filter(|left| !left.is_zero())].into_iter().flatten().min();
-        Decision { state, note, overdue, again_after }
+        Decision { state, based_on: None, note, overdue, again_after }
     }
 
     fn overdue(&self, cron_job: &CronJob, state: &State, about: &str) -> Wait {
-        let [.., rotate] = self.needs();
+        let rotate = Ref::namespaced::<CronJob>(&self.instance.namespace, self.rotate());
         let primary = state.keys.primary();
         let since = state.since.get(&primary).map(ToString::to_string).unwrap_or_default();
         let last = cron_job.status.as_ref().and_then(|status| status.last_schedule_time.as_ref());
@@ -208,7 +209,7 @@ impl Repository<'_> {
             format!("app.kubernetes.io/instance={},app.kubernetes.io/component={COMPONENT}", self.instance.name);
         Wait::on(&rotate)
             .condition("makes a new key")
-            .now(format!("{primary} is the primary since {since}, and the CronJob {last}{about}"))
+            .now(format!("{last}, and key {primary} is the primary since {since}{about}"))
             .because("its schedule has come twice without a new key")
             .look_at(format!(
                 "kubectl describe pods -l {labels} -n {namespace}; when that is mended: \
@@ -218,7 +219,14 @@ impl Repository<'_> {
     }
 
     /// The Secrets, and what proposes new keys with the right to write one of them and no other.
-    pub fn objects(&self, state: &State, image: &str, scripts: &str) -> Vec<Child> {
+    pub fn objects(
+        &self,
+        state: &State,
+        based_on: Option<String>,
+        image: &str,
+        shared: &Shared,
+        scripts: &str,
+    ) -> Vec<Child> {
         let meta = |name: String| self.instance.meta(name, "keys");
         let mut live = Secret { metadata: meta(self.secret()), data: Some(state.keys.data()), ..Secret::default() };
         live.metadata.annotations = Some([(SINCE.to_owned(), keys::written(&state.since))].into());
@@ -253,16 +261,17 @@ impl Repository<'_> {
             }]),
         };
         vec![
-            Child::new(&live).kept(self.kept),
+            // Keys that somebody restores by hand, or brings along, are used as they are found.
+            Child::new(&live).kept(self.kept).based_on(based_on).adoptable(),
             Child::new(&proposal),
             Child::new(&account),
             Child::new(&role),
             Child::new(&binding),
-            Child::new(&self.cron_job(image, scripts)),
+            Child::new(&self.cron_job(image, shared, scripts)),
         ]
     }
 
-    fn cron_job(&self, image: &str, scripts: &str) -> CronJob {
+    fn cron_job(&self, image: &str, shared: &Shared, scripts: &str) -> CronJob {
         let script = format!("{SCRIPTS}/rotate.py");
         let proposal = self.proposal();
         let args = ["/opt/keystone/bin/python", &script, &self.instance.namespace, &proposal];
@@ -270,6 +279,7 @@ impl Repository<'_> {
         let pod = Pod {
             instance: self.instance,
             component: COMPONENT,
+            shared,
             containers: vec![container("rotate", image, &args, &[])],
             init_containers: Vec::new(),
             mounts: vec![Mount::secret("keys", &self.secret(), KEYS), Mount::secret("scripts", scripts, SCRIPTS)],
@@ -325,8 +335,7 @@ fn settled(meta: &ObjectMeta) -> Option<Timestamp> {
     times.map(|time| time.0).max()
 }
 
-/// The nodes of the API's pods, and not how those keep apart from each other: one that rotates is of the same name, and
-/// would find no node.
+/// Keeps node placement and drops pod (anti-)affinity: rotation pods share the app label and would be repelled.
 fn nodes_alone(scheduling: &Scheduling) -> Scheduling {
     let affinity = scheduling.affinity.as_ref().and_then(|affinity| affinity.node_affinity.clone());
     let affinity = affinity.map(|nodes| Affinity { node_affinity: Some(nodes), ..Affinity::default() });

@@ -64,6 +64,17 @@ pub struct Messaging {
     /// Secret with `username` and `password`; `<service>-rabbitmq-credentials` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
+    /// Encryption of the connection; that of the RabbitmqCluster object when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<MessagingTls>,
+}
+
+/// Encryption of the connection to a broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessagingTls {
+    /// Secret with the CA certificate that signed those of the brokers, key `ca.crt`.
+    pub ca_secret_ref: SecretRef,
 }
 
 /// A Memcached cluster that tokens and lookups are cached in.
@@ -99,6 +110,10 @@ pub struct KeystoneAuth {
     /// Region to look for endpoints in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
+    /// Secret with the CA certificate that signed the one of the identity endpoint, key `ca.crt`; that of the `keystone`
+    /// object's TLS when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret_ref: Option<SecretRef>,
 }
 
 /// A pool in a Ceph cluster, and the keys for it.

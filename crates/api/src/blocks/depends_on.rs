@@ -25,7 +25,7 @@ pub enum DependencyKind {
     Memcached,
 }
 
-/// An object in the same namespace of which a condition must be true.
+/// An object of which a condition must be true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DependsOn {
@@ -33,6 +33,9 @@ pub struct DependsOn {
     pub kind: DependencyKind,
     /// Name of the object.
     pub name: ObjectName,
+    /// Its namespace; the one of the referring object when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<ObjectName>,
     /// The condition that must be true.
     #[serde(default = "ready")]
     #[schemars(length(min = 1, max = 316), regex(pattern = r"^[A-Za-z][A-Za-z0-9._/-]*$"))]

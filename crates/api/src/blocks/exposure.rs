@@ -7,6 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cidr, Host, ObjectName, Port, Replicas, yes};
 
+/// How the API of a service is reached and scaled. Part of each service's spec.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Exposure {
+    /// A route of the Gateway API to the API; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewayRoute>,
+    /// Who may reach the pods, and what they may reach; everybody reaches the API, and the pods what they need, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkAccess>,
+    /// API pods that come and go with the load, in the place of a fixed number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<Autoscaling>,
+}
+
 /// Pods that come and go with the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

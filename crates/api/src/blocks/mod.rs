@@ -11,28 +11,33 @@ mod exposure;
 mod image;
 mod names;
 mod numbers;
+mod operations;
 mod quantity;
 mod reference;
 mod retention;
 mod schedule;
+mod status;
 mod text;
 mod tls;
 mod workload;
 
 pub use condition::{Condition, ConditionStatus, WaitStatus};
 pub use config::{ExtraConfig, Middleware, Plugin, PolicyOverrides, Position};
-pub use connection::{Cache, CephRbd, Database, DatabaseTls, KeystoneAuth, Messaging};
+pub use connection::{Cache, CephRbd, Database, DatabaseTls, KeystoneAuth, Messaging, MessagingTls};
 pub use depends_on::{DependencyKind, DependsOn};
 pub use exposure::{
-    Autoscaling, GatewayRef, GatewayRoute, NetworkAccess, NetworkPeer, NetworkTarget, SecretStoreKind, SecretStoreRef,
+    Autoscaling, Exposure, GatewayRef, GatewayRoute, NetworkAccess, NetworkPeer, NetworkTarget, SecretStoreKind,
+    SecretStoreRef,
 };
 pub use image::{Digest, Image, Repository, Tag};
 pub use names::{Cidr, DataKey, DatabaseName, Host, HostPort, HttpUrl, ObjectName, OvsdbConnection, Region};
 pub use numbers::{FernetKeys, Port, Quorum, Replicas, Size};
+pub use operations::{CaBundleKey, CaBundleRef, ExtraFile, LogFormat, LogLevel, Logging, MountPath, Operations, Uwsgi};
 pub use quantity::Quantity;
 pub use reference::{AppCredentialRef, LocalRef, NamespacedRef, SecretKeyRef, SecretRef};
 pub use retention::DeletionPolicy;
 pub use schedule::{CronSchedule, Duration};
+pub use status::ServiceStatus;
 pub use tls::{IssuerKind, IssuerRef, Tls};
 pub use workload::{Resources, Scheduling, Workload};
 

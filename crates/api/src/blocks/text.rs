@@ -5,7 +5,7 @@
 
 /// Defines a string newtype: its documentation, its length, the CEL rules and the check behind its constructor.
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident, max $max:literal, $([$rule:expr, $message:expr]),+, $check:expr) => {
+    ($(#[$doc:meta])* $name:ident, max $max:literal, $([$rule:expr, $message:expr]),+, |$text:ident| $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -21,7 +21,7 @@ macro_rules! text {
                 if text.is_empty() || text.chars().count() > Self::MAX_LENGTH {
                     return Err(format!("{text:?} is empty or too long; use 1 to {} characters", Self::MAX_LENGTH));
                 }
-                let check: fn(&str) -> Result<(), String> = $check;
+                let check: fn(&str) -> Result<(), String> = |$text| $check;
                 check(&text)?;
                 Ok(Self(text))
             }

@@ -4,7 +4,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectName, SecretRef};
+use super::{Image, ObjectName, SecretRef};
 
 /// Whether and with which certificate a service speaks TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -25,6 +25,9 @@ pub struct Tls {
     /// A Secret with `tls.crt`, `tls.key` and `ca.crt` that exists already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<SecretRef>,
+    /// The image of the container that speaks TLS in each pod; the one of the operator when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
 }
 
 /// A cert-manager issuer.

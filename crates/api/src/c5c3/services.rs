@@ -1,11 +1,12 @@
 //! The services of a ControlPlane: which run, how many of each, and the few settings that are worth having in one place.
 //!
-//! These are not the services' own specs: whoever needs those writes them on the service's object.
+//! These are not the services' own specs: whoever needs more of those writes it into the service's template.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Template;
 use crate::blocks::{Duration, FernetKeys, HttpUrl, PolicyOverrides, Replicas, SecretRef};
 
 /// The OpenStack services. One that is left out is not run.
@@ -61,6 +62,9 @@ pub struct KeystoneService {
     /// Policies that replace Keystone's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
+    /// Fields of the Keystone object that a ControlPlane has none for, as its spec has them.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
+    pub template: Template,
 }
 
 /// How often token keys are rotated, and how many are kept.
@@ -91,6 +95,9 @@ pub struct GlanceService {
     /// Policies that replace Glance's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
+    /// Fields of the Glance object that a ControlPlane has none for, as its spec has them.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
+    pub template: Template,
 }
 
 /// Where Glance stores images.
@@ -129,6 +136,9 @@ pub struct PlacementService {
     /// Policies that replace Placement's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
+    /// Fields of the Placement object that a ControlPlane has none for, as its spec has them.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
+    pub template: Template,
 }
 
 /// Nova.
@@ -150,6 +160,9 @@ pub struct NovaService {
     /// Policies that replace Nova's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
+    /// Fields of the Nova object that a ControlPlane has none for, as its spec has them.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
+    pub template: Template,
 }
 
 /// Neutron.
@@ -165,6 +178,9 @@ pub struct NeutronService {
     /// Policies that replace Neutron's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
+    /// Fields of the Neutron object that a ControlPlane has none for, as its spec has them.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
+    pub template: Template,
 }
 
 /// Cinder.
@@ -190,6 +206,9 @@ pub struct CinderService {
     /// Policies that replace Cinder's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
+    /// Fields of the Cinder object that a ControlPlane has none for, as its spec has them.
+    #[serde(default, skip_serializing_if = "Template::is_empty")]
+    pub template: Template,
 }
 
 /// One place where volumes are stored.

@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::shared::replicas;
-use super::{keeps_schema, keystone_aliases, mistakes};
+use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::Problem;
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, CephRbd, Condition, Database, DependencyKind, DependsOn, ExtraConfig, Image, KeystoneAuth, Messaging,
-    Middleware, Plugin, PolicyOverrides, Tls, WaitStatus, Workload,
+    Cache, CephRbd, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth,
+    Messaging, Middleware, Operations, Plugin, PolicyOverrides, ServiceStatus, Tls, Workload,
 };
 use crate::catalog::Rules;
 
@@ -29,8 +29,16 @@ use crate::catalog::Rules;
     category = "openstack",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".status.installedRelease"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -49,7 +57,7 @@ pub struct CinderSpec {
     /// The volume service pods of each backend; 1 replica when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Workload>,
-    /// The image; the one of the operator's OpenStack release when absent.
+    /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// Where volume records are stored; schema `cinder` on the MariaDB object `mariadb`, with the account of the Secret
@@ -78,6 +86,13 @@ pub struct CinderSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// The URL that clients outside the cluster reach the API at, registered as the public endpoint; that of the gateway, or
+    /// the one within the cluster, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
+    /// How the API is reached and scaled.
+    #[serde(flatten)]
+    pub exposure: Exposure,
     /// Policies that replace Cinder's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -93,10 +108,16 @@ pub struct CinderSpec {
     #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub extra_config: ExtraConfig,
+    /// How the service is run.
+    #[serde(flatten)]
+    pub operations: Operations,
     /// What must be ready before Cinder starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
+    /// What becomes of the database when the Cinder is deleted. Volumes stay on their backends in any case.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 }
 
 impl CinderSpec {
@@ -167,26 +188,14 @@ pub enum CinderDriver {
     Rbd,
 }
 
-/// What the operator observed.
+/// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady,
+/// MessagingReady, KeystoneAuthReady, CephConnected, ConfigReady, APIReady, SchedulerReady, VolumeReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CinderStatus {
-    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady, KeystoneAuthReady, CephConnected,
-    /// ConfigReady, APIReady, SchedulerReady, VolumeReady.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The generation that the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is waited for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub waiting_for: Vec<WaitStatus>,
-    /// Where the API answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub endpoint: Option<String>,
+    /// What every service's status has.
+    #[serde(flatten)]
+    pub service: ServiceStatus,
     /// The backends, and how they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -210,6 +219,17 @@ pub struct CinderBackendStatus {
     pub available_capacity_gb: Option<i64>,
 }
 
+service_object! {
+    Cinder, "cinder", api: "spec.api", longest_name: LONGEST_NAME, |spec| {
+        replicas: spec.api_replicas(),
+        resources: spec.api.as_ref()?.resources.as_ref(),
+        scheduling: spec.api.as_ref()?.scheduling.as_ref(),
+        plugins: &spec.plugins,
+        middleware: &spec.middleware,
+        public_endpoint: spec.public_endpoint.as_ref(),
+    }
+}
+
 impl Rules for Cinder {
     const ALIASES: &'static [Alias] = keystone_aliases![
         alias("replicas.api", "api.replicas"),
@@ -222,6 +242,6 @@ impl Rules for Cinder {
     ];
 
     fn problems(&self) -> Vec<Problem> {
-        mistakes(DependencyKind::Cinder, &self.metadata, &self.spec.depends_on, &self.spec.extra_config)
+        service_mistakes(self)
     }
 }

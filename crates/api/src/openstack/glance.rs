@@ -4,12 +4,13 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{keeps_schema, keystone_aliases, mistakes};
+use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::Problem;
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, CephRbd, Condition, Database, DependencyKind, DependsOn, ExtraConfig, Image, KeystoneAuth, Middleware,
-    ObjectName, Plugin, PolicyOverrides, Replicas, Resources, Scheduling, Size, Tls, WaitStatus,
+    Cache, CephRbd, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth,
+    Middleware, ObjectName, Operations, Plugin, PolicyOverrides, Replicas, Resources, Scheduling, ServiceStatus, Size,
+    Tls,
 };
 use crate::catalog::Rules;
 
@@ -33,21 +34,32 @@ use crate::catalog::Rules;
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".status.installedRelease"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = keeps_schema!("glance"),
     validation = Rule::new("self.replicas <= 1 || !has(self.storage) || self.storage.backend != 'file' || (has(self.storage.file) && self.storage.file.accessMode == 'ReadWriteMany')")
         .message("has several replicas on a volume that one node at a time can mount; set replicas to 1, or storage.file.accessMode to ReadWriteMany")
-        .field_path(".replicas")
+        .field_path(".replicas"),
+    validation = Rule::new("!has(self.autoscaling) || self.autoscaling.maxReplicas <= 1 || !has(self.storage) || self.storage.backend != 'file' || (has(self.storage.file) && self.storage.file.accessMode == 'ReadWriteMany')")
+        .message("adds replicas on a volume that one node at a time can mount; remove autoscaling, or set storage.file.accessMode to ReadWriteMany")
+        .field_path(".autoscaling")
 )]
 pub struct GlanceSpec {
     /// How many API pods run.
     #[serde(default = "two")]
     pub replicas: Replicas,
-    /// The image; the one of the operator's OpenStack release when absent.
+    /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// Where image records are stored; schema `glance` on the MariaDB object `mariadb`, with the account of the Secret
@@ -66,6 +78,13 @@ pub struct GlanceSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// The URL that clients outside the cluster reach the API at, registered as the public endpoint; that of the gateway, or
+    /// the one within the cluster, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
+    /// How the API is reached and scaled.
+    #[serde(flatten)]
+    pub exposure: Exposure,
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -87,10 +106,17 @@ pub struct GlanceSpec {
     #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub extra_config: ExtraConfig,
+    /// How the service is run.
+    #[serde(flatten)]
+    pub operations: Operations,
     /// What must be ready before Glance starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
+    /// What becomes of the database and of the volume with images when the Glance is deleted. Images in a Ceph pool stay in
+    /// any case.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 }
 
 fn two() -> Replicas {
@@ -176,38 +202,31 @@ pub enum VolumeAccess {
     ReadWriteMany,
 }
 
-/// What the operator observed.
+/// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady, CephConnected,
+/// ConfigReady, DeploymentReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GlanceStatus {
-    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, CephConnected, ConfigReady, DeploymentReady.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The generation that the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is waited for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub waiting_for: Vec<WaitStatus>,
-    /// Where the API answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub endpoint: Option<String>,
-    /// How many API pods there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    /// Selector of the API pods, for autoscalers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub selector: Option<String>,
+    /// What every service's status has.
+    #[serde(flatten)]
+    pub service: ServiceStatus,
+}
+
+service_object! {
+    Glance, "glance", api: "spec", longest_name: LONGEST_NAME, |spec| {
+        replicas: spec.replicas.get(),
+        resources: spec.resources.as_ref(),
+        scheduling: spec.scheduling.as_ref(),
+        plugins: &spec.plugins,
+        middleware: &spec.middleware,
+        public_endpoint: spec.public_endpoint.as_ref(),
+    }
 }
 
 impl Rules for Glance {
     const ALIASES: &'static [Alias] = keystone_aliases![alias("database.name", "database.database")];
 
     fn problems(&self) -> Vec<Problem> {
-        mistakes(DependencyKind::Glance, &self.metadata, &self.spec.depends_on, &self.spec.extra_config)
+        service_mistakes(self)
     }
 }

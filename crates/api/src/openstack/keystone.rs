@@ -3,12 +3,12 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{keeps_schema, mistakes, unmeasured};
+use super::{LONGEST_NAME, keeps_schema, service_mistakes, service_object};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Autoscaling, Cache, Condition, CronSchedule, Database, DeletionPolicy, DependencyKind, DependsOn, ExtraConfig,
-    FernetKeys, GatewayRoute, HttpUrl, Image, Middleware, NetworkAccess, Plugin, PolicyOverrides, Region, Replicas,
-    Resources, Scheduling, SecretKeyRef, SecretStoreRef, Tls, WaitStatus,
+    Cache, CronSchedule, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, FernetKeys, HttpUrl, Image,
+    Middleware, Operations, Plugin, PolicyOverrides, Region, Replicas, Resources, Scheduling, SecretKeyRef,
+    SecretStoreRef, ServiceStatus, Tls,
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
@@ -33,8 +33,16 @@ use crate::{Problem, problem};
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".status.installedRelease"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = keeps_schema!("keystone"))]
@@ -42,7 +50,7 @@ pub struct KeystoneSpec {
     /// How many API pods run.
     #[serde(default = "three")]
     pub replicas: Replicas,
-    /// The image; the one of the operator's OpenStack release when absent.
+    /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// Where identities are stored; schema `keystone` on the MariaDB object `mariadb`, with the account of the Secret
@@ -72,15 +80,9 @@ pub struct KeystoneSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// A route of the Gateway API to it; none when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<GatewayRoute>,
-    /// Who may reach the pods, and what they may reach; everybody reaches the API, and the pods what they need, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network_policy: Option<NetworkAccess>,
-    /// Pods that come and go with the load, in the place of a fixed number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub autoscaling: Option<Autoscaling>,
+    /// How the API is reached and scaled.
+    #[serde(flatten)]
+    pub exposure: Exposure,
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -102,6 +104,9 @@ pub struct KeystoneSpec {
     #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub extra_config: ExtraConfig,
+    /// How the service is run.
+    #[serde(flatten)]
+    pub operations: Operations,
     /// What must be ready before Keystone starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
@@ -208,69 +213,46 @@ fn admin() -> String {
     "admin".into()
 }
 
-/// What the operator observed.
+/// What the operator observed. Its conditions are Ready, Progressing, Degraded, SecretsReady, DependenciesReady,
+/// FernetKeysReady, DatabaseReady, ConfigReady, DeploymentReady, BootstrapReady, KeystoneAPIReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeystoneStatus {
-    /// Ready, SecretsReady, FernetKeysReady, DatabaseReady, ConfigReady, DeploymentReady, BootstrapReady, KeystoneAPIReady.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The generation that the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is waited for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub waiting_for: Vec<WaitStatus>,
-    /// Where the API answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub endpoint: Option<String>,
-    /// The version that runs, and that the database has the schema of; the last that was known while an image by digest,
-    /// branch or commit runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub installed_release: Option<String>,
-    /// The version that is being upgraded to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
-    pub target_release: Option<String>,
-    /// How far an upgrade is: `Expanding` adds to the schema and replaces pods, `Contracting` removes what only the old
-    /// version used, after which there is no way back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
-    pub upgrade_phase: Option<String>,
-    /// How many API pods there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    /// Selector of the API pods, for autoscalers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub selector: Option<String>,
+    /// What every service's status has.
+    #[serde(flatten)]
+    pub service: ServiceStatus,
+}
+
+// The longest of its names is that of the CronJob `<name>-credential-rotate`.
+service_object! {
+    Keystone, "keystone", api: "spec", longest_name: LONGEST_NAME - "-credential-rotate".len(), |spec| {
+        replicas: spec.replicas.get(),
+        resources: spec.resources.as_ref(),
+        scheduling: spec.scheduling.as_ref(),
+        plugins: &spec.plugins,
+        middleware: &spec.middleware,
+        public_endpoint: spec.bootstrap.as_ref()?.public_endpoint.as_ref(),
+    }
 }
 
 impl Rules for Keystone {
     const ALIASES: &'static [Alias] = &[alias("database.name", "database.database")];
 
     fn problems(&self) -> Vec<Problem> {
-        let mut found =
-            mistakes(DependencyKind::Keystone, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
-        found.extend(unmeasured(self.spec.autoscaling.as_ref(), self.spec.resources.as_ref()));
+        let mut found = service_mistakes(self);
         let federation = self.spec.federation.as_ref();
-        if federation.is_some_and(|federation| !federation.enabled && !federation.trusted_dashboards.is_empty()) {
+        if federation.is_some_and(|federation| federation.enabled) {
+            found.push(problem(
+                "spec.federation.enabled",
+                "is not supported: there is neither a front end for OpenID Connect or SAML nor an identity provider, so that \
+                 nobody could sign in this way",
+                "set it to false",
+            ));
+        } else if federation.is_some_and(|federation| !federation.trusted_dashboards.is_empty()) {
             found.push(problem(
                 "spec.federation.trustedDashboards",
                 "is set while federation is off, so that nobody is sent there",
-                "set spec.federation.enabled to true, or remove the list",
-            ));
-        }
-        if self.spec.gateway.is_some() && self.spec.tls.as_ref().is_some_and(|tls| tls.enabled) {
-            found.push(problem(
-                "spec.gateway",
-                "leads to pods that speak TLS, and a Gateway speaks plain HTTP to them",
-                "set spec.tls.enabled to false and let the Gateway end TLS, or remove it and write a route with a \
-                 BackendTLSPolicy of your own",
+                "remove the list",
             ));
         }
         found

@@ -18,6 +18,8 @@ pub use keystone::*;
 pub use neutron::*;
 pub use nova::*;
 pub use placement::*;
+pub use shared::ServiceObject;
 pub use tempest::*;
 
-pub(crate) use shared::{keeps_schema, keystone_aliases, mistakes, unmeasured};
+use shared::{LONGEST_NAME, service_mistakes, service_object, unfit_name};
+pub(crate) use shared::{keeps_schema, keystone_aliases, mistakes};

@@ -5,11 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::shared::replicas;
-use super::{keeps_schema, keystone_aliases, mistakes};
+use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, Condition, Database, DependencyKind, DependsOn, ExtraConfig, Image, KeystoneAuth, Messaging, Middleware,
-    NamespacedRef, OvsdbConnection, Plugin, PolicyOverrides, SecretRef, Tls, WaitStatus, Workload,
+    Cache, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth, Messaging,
+    Middleware, NamespacedRef, Operations, OvsdbConnection, Plugin, PolicyOverrides, SecretRef, ServiceStatus, Tls,
+    Workload,
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
@@ -29,8 +30,16 @@ use crate::{Problem, problem};
     category = "openstack",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".status.installedRelease"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -43,7 +52,7 @@ pub struct NeutronSpec {
     /// The API pods; 3 replicas when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Workload>,
-    /// The image; the one of the operator's OpenStack release when absent.
+    /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// Where networks are stored; schema `neutron` on the MariaDB object `mariadb`, with the account of the Secret
@@ -69,6 +78,13 @@ pub struct NeutronSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// The URL that clients outside the cluster reach the API at, registered as the public endpoint; that of the gateway, or
+    /// the one within the cluster, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
+    /// How the API is reached and scaled.
+    #[serde(flatten)]
+    pub exposure: Exposure,
     /// Policies that replace Neutron's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -85,10 +101,16 @@ pub struct NeutronSpec {
     #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub extra_config: ExtraConfig,
+    /// How the service is run.
+    #[serde(flatten)]
+    pub operations: Operations,
     /// What must be ready before Neutron starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
+    /// What becomes of the database when the Neutron is deleted. What OVN has of its networks stays in any case.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 }
 
 impl NeutronSpec {
@@ -204,26 +226,25 @@ pub enum NetworkType {
     Gre,
 }
 
-/// What the operator observed.
+/// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady,
+/// MessagingReady, KeystoneAuthReady, OVNConnected, ConfigReady, DeploymentReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NeutronStatus {
-    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady, KeystoneAuthReady, OVNConnected,
-    /// ConfigReady, DeploymentReady.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The generation that the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is waited for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub waiting_for: Vec<WaitStatus>,
-    /// Where the API answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub endpoint: Option<String>,
+    /// What every service's status has.
+    #[serde(flatten)]
+    pub service: ServiceStatus,
+}
+
+service_object! {
+    Neutron, "neutron", api: "spec.api", longest_name: LONGEST_NAME, |spec| {
+        replicas: spec.api_replicas(),
+        resources: spec.api.as_ref()?.resources.as_ref(),
+        scheduling: spec.api.as_ref()?.scheduling.as_ref(),
+        plugins: &spec.plugins,
+        middleware: &spec.middleware,
+        public_endpoint: spec.public_endpoint.as_ref(),
+    }
 }
 
 impl Rules for Neutron {
@@ -235,8 +256,7 @@ impl Rules for Neutron {
     ];
 
     fn problems(&self) -> Vec<Problem> {
-        let mut found =
-            mistakes(DependencyKind::Neutron, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
+        let mut found = service_mistakes(self);
         // Not a CEL rule: each connection has a spelling in another block, and CEL sees the object before they are joined.
         let ovn = self.spec.ovn.as_ref();
         if let Some(ovn) =

@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::shared::replicas;
-use super::{keeps_schema, keystone_aliases, mistakes};
+use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, CephRbd, Condition, Database, DatabaseName, DependencyKind, DependsOn, ExtraConfig, HttpUrl, Image,
-    KeystoneAuth, LocalRef, Messaging, Middleware, NamespacedRef, ObjectName, Plugin, PolicyOverrides, Port, SecretRef,
-    Tls, WaitStatus, Workload,
+    Cache, CephRbd, Database, DatabaseName, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image,
+    KeystoneAuth, LocalRef, Messaging, Middleware, NamespacedRef, ObjectName, Operations, Plugin, PolicyOverrides,
+    Port, SecretRef, ServiceStatus, Tls, Workload,
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
@@ -30,8 +30,16 @@ use crate::{Problem, problem};
     category = "openstack",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".status.installedRelease"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -51,7 +59,7 @@ pub struct NovaSpec {
     /// The conductor pods; 2 replicas when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conductor: Option<Workload>,
-    /// The image; the one of the operator's OpenStack release when absent.
+    /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// Where servers are stored; schemas `nova`, `nova_api` and `nova_cell0` on the MariaDB object `mariadb`, with the
@@ -86,6 +94,13 @@ pub struct NovaSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// The URL that clients outside the cluster reach the API at, registered as the public endpoint; that of the gateway, or
+    /// the one within the cluster, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
+    /// How the API is reached and scaled.
+    #[serde(flatten)]
+    pub exposure: Exposure,
     /// Policies that replace Nova's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -101,10 +116,16 @@ pub struct NovaSpec {
     #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub extra_config: ExtraConfig,
+    /// How the service is run.
+    #[serde(flatten)]
+    pub operations: Operations,
     /// What must be ready before Nova starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
+    /// What becomes of the databases when the Nova is deleted. Servers and their disks stay in any case.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 }
 
 /// The API schema's name as CEL finds it in one of its three places.
@@ -341,26 +362,14 @@ pub enum NovaBackend {
     Local,
 }
 
-/// What the operator observed.
+/// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady,
+/// MessagingReady, KeystoneAuthReady, ConfigReady, APIReady, SchedulerReady, ConductorReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NovaStatus {
-    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady, KeystoneAuthReady, ConfigReady, APIReady,
-    /// SchedulerReady, ConductorReady.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The generation that the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is waited for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub waiting_for: Vec<WaitStatus>,
-    /// Where the API answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub endpoint: Option<String>,
+    /// What every service's status has.
+    #[serde(flatten)]
+    pub service: ServiceStatus,
     /// The cells, and how they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 33), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -384,6 +393,17 @@ pub struct NovaCellStatus {
     pub compute_nodes: Option<i32>,
 }
 
+service_object! {
+    Nova, "nova", api: "spec.api", longest_name: LONGEST_NAME, |spec| {
+        replicas: spec.api_replicas(),
+        resources: spec.api.as_ref()?.resources.as_ref(),
+        scheduling: spec.api.as_ref()?.scheduling.as_ref(),
+        plugins: &spec.plugins,
+        middleware: &spec.middleware,
+        public_endpoint: spec.public_endpoint.as_ref(),
+    }
+}
+
 impl Rules for Nova {
     const ALIASES: &'static [Alias] = keystone_aliases![
         alias("replicas.api", "api.replicas"),
@@ -397,7 +417,7 @@ impl Rules for Nova {
     ];
 
     fn problems(&self) -> Vec<Problem> {
-        let mut found = mistakes(DependencyKind::Nova, &self.metadata, &self.spec.depends_on, &self.spec.extra_config);
+        let mut found = service_mistakes(self);
         found.extend(self.spec.shared_databases());
         found
     }

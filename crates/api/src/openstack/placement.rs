@@ -3,12 +3,12 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{keeps_schema, keystone_aliases, mistakes};
+use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::Problem;
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, Condition, Database, DependencyKind, DependsOn, ExtraConfig, Image, KeystoneAuth, PolicyOverrides, Replicas,
-    Resources, Scheduling, Tls, WaitStatus,
+    Cache, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth, Operations,
+    PolicyOverrides, Replicas, Resources, Scheduling, ServiceStatus, Tls,
 };
 use crate::catalog::Rules;
 
@@ -32,8 +32,16 @@ use crate::catalog::Rules;
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Release", type_ = "string", json_path = ".status.installedRelease"),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoint"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = keeps_schema!("placement"))]
@@ -41,7 +49,7 @@ pub struct PlacementSpec {
     /// How many API pods run.
     #[serde(default = "two")]
     pub replicas: Replicas,
-    /// The image; the one of the operator's OpenStack release when absent.
+    /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// Where inventories are stored; schema `placement` on the MariaDB object `mariadb`, with the account of the Secret
@@ -57,6 +65,13 @@ pub struct PlacementSpec {
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// The URL that clients outside the cluster reach the API at, registered as the public endpoint; that of the gateway, or
+    /// the one within the cluster, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
+    /// How the API is reached and scaled.
+    #[serde(flatten)]
+    pub exposure: Exposure,
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -70,48 +85,47 @@ pub struct PlacementSpec {
     #[serde(default, skip_serializing_if = "ExtraConfig::is_empty")]
     #[schemars(extend("maxProperties" = 128))]
     pub extra_config: ExtraConfig,
+    /// How the service is run.
+    #[serde(flatten)]
+    pub operations: Operations,
     /// What must be ready before Placement starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
+    /// What becomes of the database when the Placement is deleted.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
 }
 
 fn two() -> Replicas {
     Replicas::new(2).expect("2 is in range")
 }
 
-/// What the operator observed.
+/// What the operator observed. Its conditions are Ready, Progressing, Degraded, DependenciesReady, SecretsReady,
+/// DatabaseReady, ConfigReady, DeploymentReady, KeystoneAuthReady, APIReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
-    /// Ready, DependenciesReady, SecretsReady, DatabaseReady, ConfigReady, DeploymentReady.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    pub conditions: Vec<Condition>,
-    /// The generation that the status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is waited for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub waiting_for: Vec<WaitStatus>,
-    /// Where the API answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub endpoint: Option<String>,
-    /// How many API pods there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i32>,
-    /// Selector of the API pods, for autoscalers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
-    pub selector: Option<String>,
+    /// What every service's status has.
+    #[serde(flatten)]
+    pub service: ServiceStatus,
+}
+
+service_object! {
+    Placement, "placement", api: "spec", longest_name: LONGEST_NAME, |spec| {
+        replicas: spec.replicas.get(),
+        resources: spec.resources.as_ref(),
+        scheduling: spec.scheduling.as_ref(),
+        plugins: &[],
+        middleware: &[],
+        public_endpoint: spec.public_endpoint.as_ref(),
+    }
 }
 
 impl Rules for Placement {
     const ALIASES: &'static [Alias] = keystone_aliases![alias("database.name", "database.database")];
 
     fn problems(&self) -> Vec<Problem> {
-        mistakes(DependencyKind::Placement, &self.metadata, &self.spec.depends_on, &self.spec.extra_config)
+        service_mistakes(self)
     }
 }

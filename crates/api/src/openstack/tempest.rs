@@ -5,11 +5,11 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{keystone_aliases, mistakes};
+use super::{LONGEST_NAME, keystone_aliases, mistakes, unfit_name};
 use crate::alias::Alias;
 use crate::blocks::{
-    Condition, CronSchedule, DependencyKind, DependsOn, Duration, ExtraConfig, Image, KeystoneAuth, Resources,
-    Scheduling, WaitStatus,
+    Condition, CronSchedule, DependencyKind, DependsOn, Duration, ExtraConfig, Image, KeystoneAuth, LocalRef,
+    Resources, Scheduling, WaitStatus,
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
@@ -44,6 +44,10 @@ pub struct TempestSpec {
     /// The image; the one of the operator's release when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
+    /// Secrets with credentials for the registries that images are pulled from, of type `kubernetes.io/dockerconfigjson`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub image_pull_secrets: Vec<LocalRef>,
     /// How Tempest authenticates; with the Secret `tempest-app-credential-secret` at the object `keystone` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keystone: Option<KeystoneAuth>,
@@ -185,6 +189,7 @@ impl Rules for Tempest {
     fn problems(&self) -> Vec<Problem> {
         let spec = &self.spec;
         let mut found = mistakes(DependencyKind::Tempest, &self.metadata, &spec.depends_on, &spec.extra_config);
+        found.extend(unfit_name(&self.metadata, LONGEST_NAME));
         for (field, regex) in [("includeRegex", &spec.tests.include_regex), ("excludeRegex", &spec.tests.exclude_regex)]
         {
             if let Some(what) = regex.as_deref().and_then(unbalanced) {

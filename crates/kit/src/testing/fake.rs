@@ -33,6 +33,7 @@ pub struct FakeApi {
     store: Arc<Store>,
     faults: Arc<Faults>,
     writes: Arc<Mutex<Vec<Write>>>,
+    reads: Arc<Mutex<Vec<String>>>,
     drop_watches: broadcast::Sender<()>,
     written: Arc<Notify>,
 }
@@ -43,6 +44,7 @@ impl Default for FakeApi {
             store: Arc::default(),
             faults: Arc::default(),
             writes: Arc::default(),
+            reads: Arc::default(),
             drop_watches: broadcast::channel(16).0,
             written: Arc::default(),
         }
@@ -108,6 +110,11 @@ impl FakeApi {
         std::mem::take(&mut *self.writes.lock().expect("no one panics with the lock"))
     }
 
+    /// The reads since the last call: `GET` or `WATCH`, the path, and the selectors of the query.
+    pub fn take_reads(&self) -> Vec<String> {
+        std::mem::take(&mut *self.reads.lock().expect("no one panics with the lock"))
+    }
+
     /// Waits until `is_so` holds; looks after each write.
     pub async fn wait_until(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
         let waiting = async {
@@ -139,6 +146,12 @@ impl FakeApi {
         let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let is_watch = query.contains("watch=true");
         let method = if is_watch { "WATCH" } else { parts.method.as_str() };
+        if parts.method == Method::GET {
+            let selectors: Vec<&str> = query.split('&').filter(|part| part.contains("Selector=")).collect();
+            let read = format!("{method} {path}?{}", selectors.join("&"));
+            let read = read.trim_end_matches('?').to_owned();
+            self.reads.lock().expect("no one panics with the lock").push(read);
+        }
         if is_watch && self.faults.strike(method, &path).is_none() {
             return self.watch(&path, &query);
         }

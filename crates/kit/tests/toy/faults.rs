@@ -117,7 +117,10 @@ async fn a_kind_that_is_not_installed_is_waited_for_by_name() {
     bench.api.put(&press(3));
     bench.until_reason("KindNotInstalled").await;
     let message = bench.condition("Ready")["message"].clone();
-    assert_eq!(message, "waiting for deployment/cider: can be made (the cluster has no deployments)");
+    assert_eq!(
+        message,
+        "deployment/cider cannot be created: the cluster has no kind Deployment; install what serves apps/v1"
+    );
 }
 
 #[tokio::test]

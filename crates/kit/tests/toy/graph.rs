@@ -112,16 +112,15 @@ async fn a_step_starts_when_what_it_needs_is_done_whatever_else_is_waited_for() 
 }
 
 #[tokio::test]
-async fn what_runs_goes_on_and_waits_with_its_changes_while_what_it_needs_is_down() {
+async fn what_runs_goes_on_and_is_changed_while_what_it_needs_is_down() {
     let valley = Valley::thriving().await;
     valley.roll_out("well", false);
     valley.until("GroundReady", "WaitingForDeployment").await;
     valley.api.put(&mill(Some(json!({"sells": true, "stones": 3, "keepsKey": true}))));
+    valley.api.wait_until("the stone follows", |api| api.get(&part("stone")).unwrap()["spec"]["replicas"] == 3).await;
+    valley.roll_out("stone", true);
     let running = valley.until("MillReady", "Done").await;
     assert_eq!(running["status"], "True", "the stone turns, whatever the well says");
-    assert_eq!(valley.api.get(&part("stone")).unwrap()["spec"]["replicas"], 2);
-    valley.roll_out("well", true);
-    valley.api.wait_until("the stone follows", |api| api.get(&part("stone")).unwrap()["spec"]["replicas"] == 3).await;
 }
 
 #[tokio::test]
@@ -131,7 +130,7 @@ async fn what_the_api_refuses_holds_up_its_own_step_and_is_asked_for_again() {
     valley.api.put(&mill(Some(json!({"sells": true, "stones": 2, "keepsKey": true}))));
     let refused = valley.until("GroundReady", "ApplyRefused").await;
     let message = refused["message"].as_str().unwrap();
-    assert!(message.starts_with("stuck on deployment/road: is taken by the API ("), "{message}");
+    assert!(message.starts_with("deployment/road cannot be applied: "), "{message}");
     valley.until_there("well").await;
     valley.roll_out("well", true);
     valley.until_there("stone").await;
@@ -160,7 +159,7 @@ async fn what_may_not_be_deleted_is_told_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn a_step_that_left_the_graph_takes_its_children_with_it_whatever_else_is_waited_for() {
+async fn a_step_that_is_dropped_takes_its_children_with_it_whatever_else_is_waited_for() {
     let valley = Valley::thriving().await;
     valley.roll_out("road", false);
     valley.until("GroundReady", "WaitingForDeployment").await;
@@ -215,7 +214,7 @@ async fn a_secret_that_is_brought_along_is_used_as_it_is() {
     lacking.api.put(&brought);
     lacking.api.put(&mill(Some(json!({"sells": false, "stones": 1, "keepsKey": false}))));
     let stuck = lacking.until("GroundReady", "KeyMissing").await;
-    assert!(stuck["message"].as_str().unwrap().contains("has the key teeth"), "{stuck}");
+    assert!(stuck["message"].as_str().unwrap().contains("secret/key lacks the key teeth"), "{stuck}");
 }
 
 #[tokio::test]
@@ -236,4 +235,37 @@ async fn children_go_wave_by_wave_and_the_object_goes_last() {
         "metadata": {"name": "north", "namespace": "valley", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
     valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
     assert!(valley.api.get(&key()).is_some(), "what is kept stays");
+}
+
+/// Deletes the mill as if somebody had so many minutes ago, and lets it be looked at.
+fn going_since(valley: &Valley, minutes: i64) {
+    let since = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    let mut going = mill(None);
+    going["metadata"]["deletionTimestamp"] = since.to_string().into();
+    going["metadata"]["labels"] = json!({"minutes": minutes.to_string()});
+    valley.api.put(&going);
+}
+
+#[tokio::test]
+async fn each_wave_has_its_own_time_and_what_garbage_collection_takes_is_not_called_left_behind() {
+    let valley = Valley::thriving().await;
+    let mut stuck = valley.api.get(&part("stone")).unwrap();
+    stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
+    valley.api.put(&stuck);
+    let metadata = &stuck["metadata"];
+    let run = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {
+        "name": "grind", "namespace": "valley", "finalizers": metadata["finalizers"], "labels": metadata["labels"],
+        "annotations": metadata["annotations"], "ownerReferences": metadata["ownerReferences"]}});
+    valley.api.put(&run);
+    // The Jobs of the first wave had their ten minutes, the Deployments of the second have nine left.
+    going_since(&valley, 11);
+    let waits_for = |api: &FakeApi| api.get(&mill(None)).unwrap()["status"]["waitingFor"][0]["object"].clone();
+    valley.api.wait_until("the second wave is waited for", |api| waits_for(api) == "deployment/stone").await;
+    assert!(valley.api.get(&run).unwrap()["metadata"]["deletionTimestamp"].is_string());
+    going_since(&valley, 21);
+    valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
+    let notes: Vec<Value> =
+        valley.api.all("events.k8s.io/v1", "Event").iter().map(|event| event["note"].clone()).collect();
+    let note = "left to garbage collection: job/valley/grind, deployment/valley/stone";
+    assert!(notes.contains(&json!(note)), "{notes:#?}");
 }

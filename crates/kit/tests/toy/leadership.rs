@@ -40,6 +40,7 @@ async fn only_the_holder_of_the_lease_works() {
     api.put(&press(3));
     first.until_reason("WaitingForSecret").await;
     assert_eq!(holder(&api), "first");
+    assert!(first.metrics.text().contains(r#"c5c3_condition{kind="Press""#), "{}", first.metrics.text());
     assert!(first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#));
     assert!(!second.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#));
     assert!(first.reconciles() > 0 && second.reconciles() == 0, "the second only waits");

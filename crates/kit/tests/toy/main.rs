@@ -1,10 +1,14 @@
 //! A toy controller through its whole life, against an API in memory: what it writes, and what it leaves alone.
 
 mod bench;
+mod care;
 mod deletion;
 mod faults;
+mod forget;
 mod graph;
 mod leadership;
 mod life;
 mod mill;
 mod press;
+mod rest;
+mod vat;

@@ -49,6 +49,8 @@ impl Controller for MillController {
         if spec.sells {
             let shop = deployment(&namespace, "shop", 1);
             plan = plan.step(Step::new("MillReady").node("shop", ["stone", "road"]).child(shop));
+        } else {
+            plan = plan.dropped("shop");
         }
         plan
     }

@@ -1,5 +1,5 @@
-//! The Secrets that services sign in with. On a server of ours an account is made up; on one that exists already it must be
-//! brought along.
+//! The Secrets that services sign in with. On a server of ours an account is made up; on an external one it must be brought
+//! along.
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::ext::mariadb::WATCH_LABEL;
@@ -8,13 +8,25 @@ use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::cloud::Cloud;
-use super::graph;
+use super::part::Part;
+use super::parts::{MARIADB, RABBITMQ};
 
 /// The Secret with the administrator's password, if none is named.
 pub(super) const ADMIN_SECRET: &str = "keystone-admin-credentials";
 
 /// Something that a service signs in to.
-struct Account {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// A database on MariaDB.
+    Database,
+    /// The queues of RabbitMQ.
+    Queue,
+    /// Keystone, as its first administrator.
+    Administrator,
+}
+
+/// A Secret that must be there already.
+struct Brought {
     /// The Secret.
     secret: Ref,
     /// What it must hold.
@@ -23,14 +35,66 @@ struct Account {
     because: String,
 }
 
+impl Account {
+    /// The Secret of the account, if the ControlPlane chooses its name.
+    pub(super) fn secret(self, part: &Part) -> String {
+        match self {
+            Self::Database => database_secret(part),
+            Self::Queue => queue_secret(part),
+            Self::Administrator => ADMIN_SECRET.to_owned(),
+        }
+    }
+
+    /// The Secret with an account that is made up; none if it must be brought along.
+    fn made(self, part: &Part, cloud: &Cloud) -> Option<Child> {
+        let account = |(label, value): (&str, &str)| {
+            let name = self.secret(part);
+            let mut child = generated::secret(&cloud.namespace, &name, &[("username", part.name)], &["password"]);
+            // The operator of the server sees changes by this label.
+            child.object.metadata.labels = Some([(label.to_owned(), value.to_owned())].into());
+            child
+        };
+        let child = match self {
+            Self::Database if database_is_ours(cloud) => account((WATCH_LABEL, "")),
+            Self::Queue if cloud.has(&RABBITMQ) => account(IMPORT_LABEL),
+            Self::Administrator if admin(cloud).is_none() => {
+                generated::secret(&cloud.namespace, ADMIN_SECRET, &[], &["password"])
+            }
+            Self::Database | Self::Queue | Self::Administrator => return None,
+        };
+        Some(child.kept(cloud.keeps_data()))
+    }
+
+    /// The Secret with an account that we cannot make up; none if we can.
+    fn brought(self, part: &Part, cloud: &Cloud) -> Option<Brought> {
+        let secret = |name: String| Ref::namespaced::<Secret>(&cloud.namespace, name);
+        let account = |whose: String| Brought {
+            secret: secret(self.secret(part)),
+            keys: vec!["username".into(), "password".into()],
+            because: format!("{} signs in with it to {whose}", part.name),
+        };
+        match self {
+            Self::Database if database_is_ours(cloud) => None,
+            Self::Database => Some(account(format!("the server of {}.host", MARIADB.field))),
+            Self::Queue if cloud.has(&RABBITMQ) => None,
+            Self::Queue => Some(account(format!("the brokers of {}.hosts", RABBITMQ.field))),
+            Self::Administrator => admin(cloud).map(|(name, key)| Brought {
+                secret: secret(name),
+                keys: vec![key],
+                because: "spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it".into(),
+            }),
+        }
+    }
+}
+
 /// Every Secret that must be there already.
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
-    cloud.nodes().flat_map(|node| brought(node.name, cloud)).map(|account| account.secret).collect()
+    cloud.parts().flat_map(|part| brought(part, cloud)).map(|account| account.secret).collect()
 }
 
 /// Adds the accounts of a service: makes up what can be made up, and waits for what must be brought along.
-pub(super) fn of(service: &'static str, mut step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    for account in brought(service, cloud) {
+pub(super) fn of(part: &Part, mut step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    for account in brought(part, cloud) {
         for key in &account.keys {
             if let Err(wait) = inputs.secret(&account.secret, key) {
                 step = step.wait(missing(wait, &account));
@@ -38,27 +102,14 @@ pub(super) fn of(service: &'static str, mut step: Step, cloud: &Cloud, inputs: &
             }
         }
     }
-    if uses("mariadb", service) && database_is_ours(cloud) {
-        step = step.child(account(cloud, &database_secret(service), service, (WATCH_LABEL, "")));
-    }
-    if uses("rabbitmq", service) && cloud.has("rabbitmq") {
-        step = step.child(account(cloud, &queue_secret(service), service, IMPORT_LABEL));
-    }
-    if service == "keystone" && admin(cloud).is_none() {
-        step =
-            step.child(generated::secret(&cloud.namespace, ADMIN_SECRET, &[], &["password"]).kept(cloud.keeps_data()));
-    }
-    step
+    step.children(part.accounts.iter().filter_map(|account| account.made(part, cloud)))
 }
 
-/// A user name and a password that is made up, with the label by which the operator of the server sees changes.
-fn account(cloud: &Cloud, secret: &str, user: &str, (label, value): (&str, &str)) -> Child {
-    let mut child = generated::secret(&cloud.namespace, secret, &[("username", user)], &["password"]);
-    child.object.metadata.labels = Some([(label.to_owned(), value.to_owned())].into());
-    child.kept(cloud.keeps_data())
+fn brought(part: &Part, cloud: &Cloud) -> Vec<Brought> {
+    part.accounts.iter().filter_map(|account| account.brought(part, cloud)).collect()
 }
 
-fn missing(wait: Wait, account: &Account) -> Wait {
+fn missing(wait: Wait, account: &Brought) -> Wait {
     let Ref { namespace, name, .. } = &account.secret;
     let namespace = namespace.as_deref().unwrap_or_default();
     let keys: Vec<String> = account.keys.iter().map(|key| format!("--from-literal={key}=...")).collect();
@@ -67,49 +118,17 @@ fn missing(wait: Wait, account: &Account) -> Wait {
         .failed("SecretMissing")
 }
 
-/// The Secrets of a service that we cannot make up.
-fn brought(service: &'static str, cloud: &Cloud) -> Vec<Account> {
-    let mut accounts = Vec::new();
-    let secret = |name: String| Ref::namespaced::<Secret>(&cloud.namespace, name);
-    if uses("mariadb", service) && !database_is_ours(cloud) {
-        accounts.push(Account {
-            secret: secret(database_secret(service)),
-            keys: vec!["username".into(), "password".into()],
-            because: format!("{service} signs in with it to the server of spec.infrastructure.mariadb.host"),
-        });
-    }
-    if uses("rabbitmq", service) && !cloud.has("rabbitmq") {
-        accounts.push(Account {
-            secret: secret(queue_secret(service)),
-            keys: vec!["username".into(), "password".into()],
-            because: format!("{service} signs in with it to the brokers of spec.infrastructure.rabbitmq.hosts"),
-        });
-    }
-    if let Some((name, key)) = admin(cloud).filter(|_| service == "keystone") {
-        accounts.push(Account {
-            secret: secret(name),
-            keys: vec![key],
-            because: "spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it".into(),
-        });
-    }
-    accounts
-}
-
-fn uses(infrastructure: &str, service: &str) -> bool {
-    graph::find(service).is_some_and(|node| node.needs.contains(&infrastructure))
-}
-
-/// A server that exists already and is known by its address is not ours; one that is an object takes accounts of ours.
+/// An external server is known by its address; one that is an object takes accounts of ours.
 fn database_is_ours(cloud: &Cloud) -> bool {
     cloud.infrastructure.mariadb.as_ref().is_none_or(|database| database.host.is_none())
 }
 
-pub(super) fn database_secret(service: &str) -> String {
-    format!("{service}-db-credentials")
+pub(super) fn database_secret(part: &Part) -> String {
+    format!("{}-db-credentials", part.name)
 }
 
-pub(super) fn queue_secret(service: &str) -> String {
-    format!("{service}-rabbitmq-credentials")
+pub(super) fn queue_secret(part: &Part) -> String {
+    format!("{}-rabbitmq-credentials", part.name)
 }
 
 /// Secret and key of the administrator's password, if they are named.

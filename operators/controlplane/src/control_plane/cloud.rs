@@ -1,12 +1,13 @@
 //! A ControlPlane that makes sense: defaults filled in, and what it consists of.
 
-use c5c3_api::blocks::{IssuerRef, NamespacedRef, PolicyOverrides, Region, Replicas};
+use c5c3_api::blocks::{IssuerRef, NamespacedRef, Region, Replicas};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, DeletionPolicy, Infrastructure, Services};
 use c5c3_api::{Problem, problem};
 use c5c3_service::release::{self, Release};
 use kube::ResourceExt;
 
-use super::graph::{GRAPH, Node};
+use super::part::{Asked, Makes, Need, Part};
+use super::parts::PARTS;
 
 /// A ControlPlane whose release is known, with what is absent in it filled in.
 pub struct Cloud {
@@ -39,50 +40,42 @@ impl Cloud {
         })
     }
 
-    /// What the cloud consists of, each after what it needs.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &'static Node> {
-        GRAPH.iter().filter(|node| self.has(node.name))
+    /// What the cloud consists of, each part after those that it needs.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &'static Part> {
+        PARTS.iter().copied().filter(|part| self.has(part))
     }
 
-    /// Whether a node is a part of the cloud. Infrastructure is when it is written down, or when a service needs it; not
-    /// when it is somewhere else, and known by its address.
-    pub(super) fn has(&self, node: &str) -> bool {
-        let parts = &self.infrastructure;
-        let written = match node {
-            "mariadb" => parts.mariadb.as_ref().map(|database| database.host.is_none()),
-            "rabbitmq" => parts.rabbitmq.as_ref().map(|queue| queue.hosts.is_none()),
-            "valkey" => Some(parts.valkey.is_some()),
-            "memcached" => parts.memcached.as_ref().map(|cache| cache.servers.is_none()),
-            service => Some(self.asks_for(service)),
-        };
-        let needed = || GRAPH.iter().any(|other| other.needs.contains(&node) && self.asks_for(other.name));
-        written.unwrap_or_else(needed)
-    }
-
-    /// Whether a service is switched on.
-    fn asks_for(&self, service: &str) -> bool {
-        let services = &self.services;
-        match service {
-            "keystone" => services.keystone.as_ref().is_some_and(|service| service.enabled),
-            "glance" => services.glance.as_ref().is_some_and(|service| service.enabled),
-            "placement" => services.placement.as_ref().is_some_and(|service| service.enabled),
-            "nova" => services.nova.as_ref().is_some_and(|service| service.enabled),
-            "neutron" => services.neutron.as_ref().is_some_and(|service| service.enabled),
-            "cinder" => services.cinder.as_ref().is_some_and(|service| service.enabled),
-            "korc" => self.spec.korc.as_ref().is_some_and(|korc| korc.enabled),
-            "cortex" => self.spec.cortex.as_ref().is_some_and(|cortex| cortex.enabled),
-            "tempest" => self.spec.tempest.as_ref().is_some_and(|tempest| tempest.enabled),
-            _ => false,
+    /// Whether a part is in the cloud. A server that is neither asked for nor external is there when a service needs it.
+    pub(super) fn has(&self, part: &Part) -> bool {
+        match (part.asked)(&self.spec) {
+            Asked::Yes => true,
+            Asked::No => false,
+            Asked::IfNeeded => PARTS.iter().any(|other| {
+                (other.asked)(&self.spec) == Asked::Yes && self.hard_needs(other).any(|need| need == part)
+            }),
         }
     }
 
-    /// The object that a node uses instead of one of its own.
-    pub(super) fn existing(&self, node: &str) -> Option<&NamespacedRef> {
-        match node {
-            "mariadb" => self.infrastructure.mariadb.as_ref()?.cluster_ref.as_ref(),
-            "rabbitmq" => self.infrastructure.rabbitmq.as_ref()?.cluster_ref.as_ref(),
-            _ => None,
+    fn hard_needs(&self, part: &Part) -> impl Iterator<Item = &'static Part> {
+        part.needs.iter().filter(|need| need.is_hard(&self.spec)).map(Need::part)
+    }
+
+    /// The parts of the cloud that must be ready before a part starts.
+    pub(super) fn needs(&self, part: &Part) -> impl Iterator<Item = &'static Part> {
+        self.hard_needs(part).filter(|need| self.has(need))
+    }
+
+    /// The object that a part uses instead of one of its own.
+    pub(super) fn existing(&self, part: &Part) -> Option<&NamespacedRef> {
+        match part.makes {
+            Makes::Servers { existing, .. } => existing(&self.infrastructure),
+            Makes::Service { .. } | Makes::Nothing(_) => None,
         }
+    }
+
+    /// The version of a part that the release asks for; none of what belongs to no release.
+    pub(super) fn version(&self, part: &Part) -> Option<&'static str> {
+        self.release.version(part.name)
     }
 
     pub(super) fn region(&self) -> Region {
@@ -103,15 +96,6 @@ impl Cloud {
     /// Whether data outlives the ControlPlane.
     pub(super) fn keeps_data(&self) -> bool {
         self.spec.deletion_policy != DeletionPolicy::Delete
-    }
-
-    /// The policies of a service: its own rules win over those for all, and so does its own ConfigMap.
-    pub(super) fn policies(&self, own: Option<&PolicyOverrides>) -> Option<PolicyOverrides> {
-        let all = self.spec.global.as_ref().and_then(|global| global.policy_overrides.as_ref());
-        let mut rules = all.map(|all| all.rules.clone()).unwrap_or_default();
-        rules.extend(own.map(|own| own.rules.clone()).unwrap_or_default());
-        let config_map_ref = [own, all].into_iter().flatten().find_map(|policies| policies.config_map_ref.clone());
-        (!rules.is_empty() || config_map_ref.is_some()).then_some(PolicyOverrides { rules, config_map_ref })
     }
 }
 

@@ -1,6 +1,8 @@
 //! The objects that other operators make servers of: MariaDB, RabbitmqCluster, Valkey.
 //!
-//! No image is named in them: each operator has one of its own that it knows how to start.
+//! No image is named in them unless there is a registry for all images: each operator has one of its own that it knows how to
+//! start. What such an operator adds to the pods itself, such as an agent or an exporter, comes from where its own installation
+//! says.
 
 use c5c3_api::blocks::{IssuerKind, ObjectName, Quantity, Quorum, Resources, Size};
 use c5c3_api::c5c3::ControlPlane;
@@ -18,9 +20,12 @@ use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated, readiness};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::ObjectMeta;
+use serde_json::{Value, json};
 
 use super::cloud::Cloud;
-use super::{own, reference};
+use super::part::Part;
+use super::parts::{MARIADB, RABBITMQ};
+use super::{images, own, reference};
 
 /// The Secret with the password of MariaDB's root, key `password`.
 pub(super) const ROOT_SECRET: &str = "mariadb-root-credentials";
@@ -39,21 +44,32 @@ const MY_CNF: &str = "[mariadb]\nmax_connections = 4096\n";
 /// it need not carry labels of ours.
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
     let classes = [database_class(cloud), queue_class(cloud)].into_iter().flatten().map(|(_, class)| class);
-    let root = (cloud.has("mariadb") && cloud.existing("mariadb").is_none()).then(|| root_secret(cloud));
+    let root = (cloud.has(&MARIADB) && cloud.existing(&MARIADB).is_none()).then(|| root_secret(cloud));
     classes.chain(issuer(cloud)).chain(root).collect()
 }
 
 pub(super) fn mariadb(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    if cloud.existing("mariadb").is_some() {
-        return existing(step, "mariadb", cloud, inputs);
+    if cloud.existing(&MARIADB).is_some() {
+        return existing(step, &MARIADB, cloud, inputs);
     }
-    let step = no_class(step, "mariadb", database_class(cloud), cloud, inputs);
+    let step = no_class(step, &MARIADB, database_class(cloud), cloud, inputs);
     let step = no_issuer(step, cloud, inputs);
-    step.child(root(cloud, inputs)).child(Child::new(&MariaDB {
-        metadata: named("mariadb", cloud),
-        spec: database(cloud),
-        status: None,
-    }))
+    let mut mariadb =
+        Child::new(&MariaDB { metadata: named(MARIADB.name, cloud), spec: database(cloud), status: None });
+    pulled_with(&mut mariadb, "/spec", cloud);
+    if cloud.is_monitored() && !cloud.pull_secrets().is_empty() {
+        mariadb.object.data["spec"]["metrics"]["exporter"] = json!({"imagePullSecrets": cloud.pull_secrets()});
+    }
+    step.child(root(cloud, inputs)).child(mariadb)
+}
+
+/// Passes on the Secrets that images are pulled with, to an object of another project that has a field for them there.
+fn pulled_with(child: &mut Child, place: &str, cloud: &Cloud) {
+    if let Some(Value::Object(fields)) = child.object.data.pointer_mut(place)
+        && !cloud.pull_secrets().is_empty()
+    {
+        fields.insert("imagePullSecrets".into(), json!(cloud.pull_secrets()));
+    }
 }
 
 fn root_secret(cloud: &Cloud) -> Ref {
@@ -65,13 +81,13 @@ fn root_secret(cloud: &Cloud) -> Ref {
 /// is a MariaDB there was a password.
 fn root(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Child {
     let secret = generated::secret(&cloud.namespace, ROOT_SECRET, &[], &["password"]).kept(cloud.keeps_data());
-    if own(cloud, "mariadb", inputs).is_none() {
+    if own(cloud, &MARIADB, inputs).is_none() {
         return secret;
     }
     secret.irreplaceable(
         Wait::on(&root_secret(cloud))
             .condition("has the password of MariaDB's root under the key password")
-            .now("it is lost")
+            .now("is lost")
             .because("servers know the password that they began with, so no new one is made up")
             .look_at(format!("restore secret/{ROOT_SECRET} from a backup, with the value that it had"))
             .failed("RootPasswordLost"),
@@ -85,6 +101,7 @@ fn database(cloud: &Cloud) -> MariaDBSpec {
     let issuer = cloud.issuer().map(IssuerRef::from);
     MariaDBSpec {
         replicas: Some(replicas),
+        image: cloud.mirrored(images::MARIADB),
         galera: Some(Galera {
             enabled: true,
             primary: Some(GaleraPrimary { auto_failover: Some(true) }),
@@ -117,12 +134,13 @@ fn database(cloud: &Cloud) -> MariaDBSpec {
 }
 
 pub(super) fn rabbitmq(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    if cloud.existing("rabbitmq").is_some() {
-        return existing(step, "rabbitmq", cloud, inputs);
+    if cloud.existing(&RABBITMQ).is_some() {
+        return existing(step, &RABBITMQ, cloud, inputs);
     }
     let written = cloud.infrastructure.rabbitmq.clone().unwrap_or_default();
     let spec = RabbitmqClusterSpec {
         replicas: Some(written.replicas.map_or(3, Quorum::get)),
+        image: cloud.mirrored(images::RABBITMQ),
         persistence: Some(Persistence {
             storage_class_name: written.storage_class.as_ref().map(ToString::to_string),
             storage: Some(size(written.storage_size.as_ref(), QUEUE_SIZE)),
@@ -139,9 +157,11 @@ pub(super) fn rabbitmq(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>)
         }),
         ..RabbitmqClusterSpec::default()
     };
-    let step = no_class(step, "rabbitmq", queue_class(cloud), cloud, inputs);
+    let step = no_class(step, &RABBITMQ, queue_class(cloud), cloud, inputs);
     let step = no_issuer(step, cloud, inputs).children(queue_certificate(cloud));
-    step.child(Child::new(&RabbitmqCluster { metadata: named("rabbitmq", cloud), spec, status: None }))
+    let mut cluster = Child::new(&RabbitmqCluster { metadata: named(RABBITMQ.name, cloud), spec, status: None });
+    pulled_with(&mut cluster, "/spec", cloud);
+    step.child(cluster)
 }
 
 /// The certificate of the brokers, whose operator makes none. It holds for the Service and for each of them.
@@ -161,7 +181,8 @@ fn queue_certificate(cloud: &Cloud) -> Option<Child> {
     Some(Child::new(&Certificate { metadata, spec, status: None }))
 }
 
-pub(super) fn valkey(cloud: &Cloud) -> Child {
+/// The operator of Valkey takes neither an image nor the Secret to pull it with from the object.
+pub(super) fn valkey(step: Step, cloud: &Cloud, _: &Inputs<ControlPlane>) -> Step {
     let written = cloud.infrastructure.valkey.clone().unwrap_or_default();
     let sentinel = written.sentinel.is_none_or(|sentinel| sentinel.enabled);
     let spec = ValkeySpec {
@@ -179,7 +200,7 @@ pub(super) fn valkey(cloud: &Cloud) -> Child {
         resources: written.resources,
         ..ValkeySpec::default()
     };
-    Child::new(&Valkey { metadata: named("valkey", cloud), spec, status: None })
+    step.child(Child::new(&Valkey { metadata: named("valkey", cloud), spec, status: None }))
 }
 
 pub(super) fn named(name: &str, cloud: &Cloud) -> ObjectMeta {
@@ -199,14 +220,15 @@ fn broker_resources() -> Resources {
 }
 
 /// Waits for an object that exists already, and makes none.
-fn existing(step: Step, node: &str, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    let Some(object) = reference(cloud, node) else { return step };
+fn existing(step: Step, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let step = step.childless();
+    let Some(object) = reference(cloud, part) else { return step };
     let wait = match inputs.get(&object) {
         Some(found) => readiness::wait(&object, found),
         None => Some(inputs.missing(&object)),
     };
     match wait {
-        Some(wait) => step.wait(wait.because(format!("spec.infrastructure.{node}.clusterRef names it"))),
+        Some(wait) => step.wait(wait.because(format!("{}.clusterRef names it", part.field))),
         None => step,
     }
 }
@@ -226,8 +248,8 @@ fn class(field: &'static str, name: Option<&ObjectName>) -> Option<Class> {
 }
 
 /// Says so if a storage class is not there, before volumes are asked of it: they could never move to another.
-fn no_class(step: Step, node: &str, class: Option<Class>, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    let made = reference(cloud, node).is_some_and(|object| inputs.get(&object).is_some());
+fn no_class(step: Step, part: &Part, class: Option<Class>, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let made = reference(cloud, part).is_some_and(|object| inputs.get(&object).is_some());
     let missing = class.filter(|(_, class)| !made && inputs.get(class).is_none());
     match missing {
         Some((field, class)) => step.wait(

@@ -5,42 +5,34 @@ use serde_json::json;
 
 use super::accounts::{ADMIN_SECRET, admin};
 use super::cloud::{Cloud, replicas};
-use super::services::{Spec, cache, database, policy, tls};
+use super::part::Part;
+use super::services::{cache, database, policy, tls};
+use super::spec::Spec;
 
-pub(super) fn project(spec: &mut Spec, cloud: &Cloud) {
+const BOOTSTRAP: &str = "spec.identity.keystone.bootstrap.adminUser";
+
+pub(super) fn project(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let written = cloud.services.keystone.as_ref();
-    spec.insert("replicas".into(), replicas(written.and_then(|keystone| keystone.replicas), 3).into());
-    spec.insert("database".into(), database("keystone", cloud));
-    spec.insert("cache".into(), cache(cloud));
-    tls(spec, cloud);
-    policy(spec, cloud, written.and_then(|keystone| keystone.policy_overrides.as_ref()));
+    let field = |name: &str| format!("{}.{name}", part.field);
+    spec.set("replicas", replicas(written.and_then(|keystone| keystone.replicas), 3), field("replicas"));
+    database(part, spec, cloud);
+    cache(spec, cloud);
+    tls(part, spec, cloud);
+    policy(part, spec, cloud, written.and_then(|keystone| keystone.policy_overrides.as_ref()));
 
     let fernet = written.and_then(|keystone| keystone.fernet.clone()).unwrap_or_default();
-    let keys = fernet.max_active_keys.map(|keys| json!({"maxActiveKeys": keys}));
-    let mut keys = keys.unwrap_or_else(|| json!({}));
-    if let Some(schedule) = fernet.rotation_interval.as_ref().and_then(rotation_schedule) {
-        keys["rotationSchedule"] = json!(schedule);
-    }
-    if keys != json!({}) {
-        spec.insert("fernet".into(), keys);
-    }
-
-    if !cloud.keeps_data() {
-        spec.insert("deletionPolicy".into(), "Delete".into());
-    }
+    let keys = fernet.max_active_keys.map(|keys| json!(keys));
+    spec.maybe("fernet.maxActiveKeys", keys, field("fernet.maxActiveKeys"));
+    let schedule = fernet.rotation_interval.as_ref().and_then(rotation_schedule).map(|schedule| json!(schedule));
+    spec.maybe("fernet.rotationSchedule", schedule, field("fernet.rotationInterval"));
 
     let (secret, key) = admin(cloud).unwrap_or_else(|| (ADMIN_SECRET.into(), "password".into()));
-    let mut bootstrap = json!({
-        "region": cloud.region(),
-        "adminPasswordSecretRef": {"name": secret, "key": key},
-    });
-    if let Some(user) = admin_user(cloud) {
-        bootstrap["adminUser"] = user.into();
-    }
-    if let Some(endpoint) = written.and_then(|keystone| keystone.public_endpoint.as_ref()) {
-        bootstrap["publicEndpoint"] = json!(endpoint);
-    }
-    spec.insert("bootstrap".into(), bootstrap);
+    spec.set("bootstrap.region", json!(cloud.region()), "spec.global.region");
+    let password = json!({"name": secret, "key": key});
+    spec.set("bootstrap.adminPasswordSecretRef", password, format!("{BOOTSTRAP}.passwordSecretRef"));
+    spec.maybe("bootstrap.adminUser", admin_user(cloud), format!("{BOOTSTRAP}.name"));
+    let endpoint = written.and_then(|keystone| keystone.public_endpoint.as_ref()).map(|endpoint| json!(endpoint));
+    spec.maybe("bootstrap.publicEndpoint", endpoint, field("publicEndpoint"));
 }
 
 pub(super) fn admin_user(cloud: &Cloud) -> Option<&str> {

@@ -1,7 +1,8 @@
 //! Memcached: servers that know nothing of each other, so that no operator is needed for them.
 
 use c5c3_api::blocks::Size;
-use c5c3_kit::Child;
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_kit::{Child, Inputs, Step};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -28,14 +29,18 @@ const CONNECTIONS: &str = "4096";
 /// Memory beside the cache itself: hash table, connections, threads.
 const OVERHEAD: u64 = 64 << 20;
 
-pub(super) fn children(cloud: &Cloud) -> Vec<Child> {
+pub(super) fn step(step: Step, cloud: &Cloud, _: &Inputs<ControlPlane>) -> Step {
+    step.children(children(cloud))
+}
+
+fn children(cloud: &Cloud) -> Vec<Child> {
     let written = cloud.infrastructure.memcached.clone().unwrap_or_default();
     let count = replicas(written.replicas, 3);
     let megabytes = written.memory.as_ref().map_or(1024, |memory: &Size| (memory.bytes() >> 20).max(1));
     let resources = written.resources.map_or_else(|| resources(megabytes), |own| json!(own));
     let mut children = vec![
         child::<Service>(cloud, &service()),
-        child::<StatefulSet>(cloud, &stateful_set(count, megabytes, &resources)),
+        child::<StatefulSet>(cloud, &stateful_set(cloud, count, megabytes, &resources)),
         child::<NetworkPolicy>(cloud, &network_policy()),
     ];
     if count > 1 {
@@ -69,11 +74,11 @@ fn service() -> Value {
     })
 }
 
-fn stateful_set(replicas: i32, megabytes: u64, resources: &Value) -> Value {
+fn stateful_set(cloud: &Cloud, replicas: i32, megabytes: u64, resources: &Value) -> Value {
     let probe = json!({"tcpSocket": {"port": NAME}, "periodSeconds": 5});
     // It listens within a moment, and others wait for it: worth another look soon.
     let startup = json!({"tcpSocket": {"port": NAME}, "periodSeconds": 1, "failureThreshold": 60});
-    json!({
+    let mut set = json!({
         "serviceName": NAME,
         "replicas": replicas,
         // They hold nothing that another would have to wait for.
@@ -94,7 +99,7 @@ fn stateful_set(replicas: i32, megabytes: u64, resources: &Value) -> Value {
                 }],
                 "containers": [{
                     "name": NAME,
-                    "image": IMAGE,
+                    "image": cloud.pulled(IMAGE),
                     "imagePullPolicy": "IfNotPresent",
                     "args": ["memcached", "-m", megabytes.to_string(), "-c", CONNECTIONS, "-p", PORT.to_string()],
                     "ports": [{"name": NAME, "containerPort": PORT}],
@@ -109,7 +114,11 @@ fn stateful_set(replicas: i32, megabytes: u64, resources: &Value) -> Value {
                 }],
             },
         },
-    })
+    });
+    if !cloud.pull_secrets().is_empty() {
+        set["template"]["spec"]["imagePullSecrets"] = json!(cloud.pull_secrets());
+    }
+    set
 }
 
 /// Half a processor for a cache of 1Gi, and in proportion; the memory that it may fill.

@@ -1,28 +1,27 @@
-//! ControlPlane: one object that becomes an OpenStack. Infrastructure and Keystone so far; the objects of the other
+//! ControlPlane: one object that becomes an OpenStack. Infrastructure, Keystone and Placement so far; the objects of the other
 //! services are made too, and say themselves that nobody acts on them yet.
 
 mod accounts;
 mod cloud;
-mod graph;
+mod ignored;
+mod images;
+mod immutable;
 mod infrastructure;
 mod keystone;
 mod memcached;
+mod part;
+mod parts;
+mod policies;
 mod progress;
 mod retention;
 mod services;
-mod settled;
+mod spec;
 
 use c5c3_api::c5c3::ControlPlane;
-use c5c3_api::cortex::Cortex;
 use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
-use c5c3_api::ext::mariadb::MariaDB;
-use c5c3_api::ext::rabbitmq::RabbitmqCluster;
-use c5c3_api::ext::valkey::Valkey;
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_kit::ownership::{MANAGED_BY, label};
 use c5c3_kit::retention::Retained;
-use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, Wait};
-use k8s_openapi::api::apps::v1::StatefulSet;
+use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -32,8 +31,14 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use cloud::Cloud;
-pub use graph::{GRAPH, Node};
+pub use images::SERVER_IMAGES;
 pub use memcached::IMAGE as MEMCACHED_IMAGE;
+use part::Makes;
+pub use part::{Need, Part};
+pub use parts::PARTS;
+
+/// The annotation of an object that was made before the ControlPlane and is to become one of its parts.
+const ADOPT: &str = "c5c3.io/adopt";
 
 /// The controller.
 pub struct ControlPlanes;
@@ -42,7 +47,7 @@ impl Controller for ControlPlanes {
     type Kind = ControlPlane;
     type Valid = Cloud;
     const NAME: &'static str = "controlplane";
-    const CONDITIONS: &'static [&'static str] = &[graph::INFRASTRUCTURE, graph::KEYSTONE, graph::KORC, graph::SERVICES];
+    const CONDITIONS: &'static [&'static str] = &[part::INFRASTRUCTURE, part::KEYSTONE, part::KORC, part::SERVICES];
     const FINALIZER: Option<&'static str> = Some("c5c3.io/controlplane-cleanup");
 
     fn children(&self) -> Vec<KindRef> {
@@ -53,7 +58,7 @@ impl Controller for ControlPlanes {
             KindRef::of::<PodDisruptionBudget>(),
             KindRef::of::<NetworkPolicy>(),
         ];
-        GRAPH.iter().filter_map(|node| kind(node.name)).chain(beside).collect()
+        PARTS.iter().filter_map(|part| part.kind()).chain(beside).collect()
     }
 
     fn reads(&self) -> Vec<KindRef> {
@@ -63,8 +68,8 @@ impl Controller for ControlPlanes {
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
         let Ok(cloud) = Cloud::new(&inputs.object) else { return Vec::new() };
         // Of parts that hold data it matters also that they are there when nobody asks for them any more.
-        let nodes = GRAPH.iter().map(|node| node.name).filter(|node| cloud.has(node) || settled::holds_data(node));
-        let own = nodes.filter_map(|node| reference(&cloud, node));
+        let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
+        let own = parts.filter_map(|part| reference(&cloud, part));
         own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).collect()
     }
 
@@ -73,22 +78,25 @@ impl Controller for ControlPlanes {
             Ok(cloud) => cloud,
             Err(problems) => return Verdict::Invalid(problems.into()),
         };
-        let problems = settled::problems(&cloud, inputs);
+        let mut problems = immutable::problems(&cloud, inputs);
+        problems.extend(policies::problems(&cloud, inputs));
+        problems.extend(services::problems(&cloud));
         if problems.is_empty() { Verdict::Valid(cloud) } else { Verdict::Invalid(problems.into()) }
     }
 
     fn plan(&self, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Plan {
         let mut plan = Plan::new().ready_reason("AllServicesReady");
-        for node in cloud.nodes() {
-            let needs: Vec<&'static str> = node.needs.iter().copied().filter(|need| cloud.has(need)).collect();
-            plan = plan.step(step(node, cloud, inputs).node(node.name, needs));
+        for part in cloud.parts() {
+            let needs: Vec<&'static str> = cloud.needs(part).map(|need| need.name).collect();
+            plan = plan.step(step(part, cloud, inputs).node(part.name, needs));
         }
-        if let Some(wait) = no_users(&inputs.object).filter(|_| !cloud.has("korc")) {
-            plan = plan.step(Step::new(graph::KORC).node("users", []).wait(wait));
-        }
+        plan = ignored::steps(cloud, &inputs.object).into_iter().fold(plan, Plan::step);
+        let left = PARTS.iter().filter(|part| !cloud.has(part));
+        plan = left.fold(plan, |plan, part| plan.dropped(part.name));
         for condition in Self::CONDITIONS {
             if !plan.steps.iter().any(|step| step.condition == *condition) {
-                plan = plan.step(Step::new(condition).node(condition, []).done("nothing of it is asked for"));
+                let step = Step::new(condition).node(condition, []).childless();
+                plan = plan.step(step.done("nothing of it is asked for"));
             }
         }
         progress::status(plan, cloud, inputs)
@@ -101,10 +109,10 @@ impl Controller for ControlPlanes {
     /// What stands on others goes before them.
     fn teardown(&self) -> Vec<Vec<KindRef>> {
         let mut waves: Vec<Vec<KindRef>> = Vec::new();
-        for node in GRAPH {
-            let depth = depth(node);
+        for part in PARTS {
+            let depth = part.depth();
             waves.resize_with(waves.len().max(depth + 1), Vec::new);
-            waves[depth].extend(kind(node.name));
+            waves[depth].extend(part.kind());
         }
         waves.reverse();
         waves
@@ -113,102 +121,57 @@ impl Controller for ControlPlanes {
 
 /// The names of the parts that a ControlPlane consists of, each after what it needs; none of one that is wrong.
 pub fn parts(object: &ControlPlane) -> Vec<&'static str> {
-    Cloud::new(object).map(|cloud| cloud.nodes().map(|node| node.name).collect()).unwrap_or_default()
+    Cloud::new(object).map(|cloud| cloud.parts().map(|part| part.name).collect()).unwrap_or_default()
 }
 
-/// How many nodes stand below a node, one on top of the other.
-fn depth(node: &Node) -> usize {
-    let below = node.needs.iter().filter_map(|need| graph::find(need));
-    below.map(|need| depth(need) + 1).max().unwrap_or_default()
-}
-
-/// The children of a node, and what must be there before them.
-fn step(node: &Node, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    let step = Step::new(node.condition).done(format!("{} is ready", node.name));
-    match node.name {
-        "mariadb" => infrastructure::mariadb(step, cloud, inputs),
-        "rabbitmq" => infrastructure::rabbitmq(step, cloud, inputs),
-        "valkey" => step.child(infrastructure::valkey(cloud)),
-        "memcached" => memcached::children(cloud).into_iter().fold(step, Step::child),
-        "korc" => step.wait(no_catalog(&inputs.object)),
-        service => match services::child(service, cloud) {
-            Some(child) => accounts::of(service, step, cloud, inputs).child(explained(node, child)),
-            None => step,
-        },
+/// The children of a part, and what must be there before them.
+fn step(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+    let new = Step::new(part.condition).done(format!("{} is ready", part.name));
+    match part.makes {
+        Makes::Servers { step, .. } => step(new, cloud, inputs),
+        Makes::Service { kind, project, template } => {
+            let template = services::template(part, template, cloud);
+            let child = services::child(part, kind(), project, &template, cloud);
+            accounts::of(part, new, cloud, inputs).child(adopting(part, explained(part, child), cloud, inputs))
+        }
+        Makes::Nothing(wait) => new.childless().wait(wait(&inputs.object)),
     }
 }
-
-/// The services that this version has an operator for. The objects of the others are made, and nobody acts on them.
-const OPERATED: &[&str] = &["keystone"];
 
 /// Says of an object that nobody acts on it, to who waits for it.
-fn explained(node: &Node, child: Child) -> Child {
-    if OPERATED.contains(&node.name) {
+fn explained(part: &Part, child: Child) -> Child {
+    if part.operated {
         return child;
     }
-    let field = match node.name {
-        "cortex" | "tempest" => format!("spec.{}.enabled", node.name),
-        service => format!("spec.services.{service}.enabled"),
-    };
     child.because(format!(
-        "this version has no operator for {}, so nobody acts on the object: set {field} to false to go without it",
-        node.name
+        "this version has no operator for {}, so nobody acts on the object: set {}.enabled to false to go without it",
+        part.name, part.field
     ))
 }
 
-/// The wait of who asked for a catalog that is kept as objects, which this version cannot do.
-fn no_catalog(object: &ControlPlane) -> Wait {
-    nobody_acts(object, "has its catalog and identities as objects", "spec.korc.enabled", "set it to false")
+/// Takes over an object that somebody made for the ControlPlane.
+fn adopting(part: &Part, child: Child, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Child {
+    let found = reference(cloud, part).and_then(|object| inputs.get(&object));
+    if found.is_some_and(is_adopted) { child.adoptable() } else { child }
 }
 
-/// The wait of who asked for users that the catalog would make.
-fn no_users(object: &ControlPlane) -> Option<Wait> {
-    let bootstrap = object.spec.identity.as_ref()?.keystone.as_ref()?.bootstrap.as_ref()?;
-    let field = "spec.identity.keystone.bootstrap.serviceUsers";
-    let wait = || nobody_acts(object, "has its service users", field, "remove them, and create them in Keystone");
-    (!bootstrap.service_users.is_empty()).then(wait)
-}
-
-fn nobody_acts(object: &ControlPlane, what: &str, field: &str, instead: &str) -> Wait {
-    let own = Ref::namespaced::<ControlPlane>(object.namespace().unwrap_or_default(), object.name_any());
-    Wait::on(&own)
-        .condition(what)
-        .now(format!("{field} asks for it, and nobody acts on it in this version"))
-        .look_at(format!("{field}: {instead}"))
-        .failed("NobodyActs")
-}
-
-/// The kind of a node's object; none for a node without an object of its own.
-fn kind(node: &str) -> Option<KindRef> {
-    Some(match node {
-        "mariadb" => KindRef::of::<MariaDB>(),
-        "rabbitmq" => KindRef::of::<RabbitmqCluster>(),
-        "valkey" => KindRef::of::<Valkey>(),
-        "memcached" => KindRef::of::<StatefulSet>(),
-        "keystone" => KindRef::of::<Keystone>(),
-        "glance" => KindRef::of::<Glance>(),
-        "placement" => KindRef::of::<Placement>(),
-        "nova" => KindRef::of::<Nova>(),
-        "neutron" => KindRef::of::<Neutron>(),
-        "cinder" => KindRef::of::<Cinder>(),
-        "cortex" => KindRef::of::<Cortex>(),
-        "tempest" => KindRef::of::<Tempest>(),
-        _ => return None,
-    })
-}
-
-/// A node's object as it was read, if it is one of ours: what stands in the way of ours says nothing about ours.
-fn own<'i>(cloud: &Cloud, node: &str, inputs: &'i Inputs<ControlPlane>) -> Option<&'i DynamicObject> {
-    let object = inputs.get(&reference(cloud, node)?)?;
+/// A part's object as it was read, if it is one of ours or becomes one: a foreign object says nothing about ours.
+fn own<'i>(cloud: &Cloud, part: &Part, inputs: &'i Inputs<ControlPlane>) -> Option<&'i DynamicObject> {
+    let object = inputs.get(&reference(cloud, part)?)?;
     let ours = label(&object.metadata, MANAGED_BY).is_some_and(|by| by == crate::NAME);
-    (ours && cloud.existing(node).is_none()).then_some(object)
+    ((ours || is_adopted(object)) && cloud.existing(part).is_none()).then_some(object)
 }
 
-/// A node's object, which is called as the node is, unless it is one that exists already.
-fn reference(cloud: &Cloud, node: &str) -> Option<Ref> {
-    let KindRef { resource, .. } = kind(node)?;
-    let existing = cloud.existing(node);
+/// Whether somebody made an object for the ControlPlane to take over.
+fn is_adopted(object: &DynamicObject) -> bool {
+    object.annotations().get(ADOPT).is_some_and(|adopt| adopt == "true")
+}
+
+/// A part's object, which is called as the part is, unless it is one that exists already.
+fn reference(cloud: &Cloud, part: &Part) -> Option<Ref> {
+    let KindRef { resource, .. } = part.kind()?;
+    let existing = cloud.existing(part);
     let namespace = existing.and_then(|existing| existing.namespace.as_ref()).map(ToString::to_string);
-    let name = existing.map_or_else(|| node.to_owned(), |existing| existing.name.to_string());
+    let name = existing.map_or_else(|| part.name.to_owned(), |existing| existing.name.to_string());
     Some(Ref { resource, namespace: Some(namespace.unwrap_or_else(|| cloud.namespace.clone())), name })
 }

@@ -1,61 +1,105 @@
-//! Where a ControlPlane stands: part by part, and in one word.
+//! How far a ControlPlane is: part by part, and in one word.
 
 use c5c3_api::c5c3::{ControlPlane, UpdatePhase};
+use c5c3_kit::object::condition;
 use c5c3_kit::{Inputs, Plan, readiness};
+use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::cloud::Cloud;
-use super::graph::{self, Node};
+use super::part::{self, Part};
 use super::reference;
 
 /// The longest message that the schema takes.
 const LONGEST: usize = 4000;
 
+/// How a part is.
+struct State {
+    part: &'static Part,
+    /// What it lacks; none when it is ready.
+    missing: Option<String>,
+    /// Whether it is not yet what the ControlPlane asks for: it is being installed, upgraded or changed.
+    is_behind: bool,
+    /// The version that runs.
+    version: Option<String>,
+}
+
 /// Adds what the status says beside conditions and waits. It is told from the objects as they were read: when they change,
 /// they are read again.
 pub(super) fn status(plan: Plan, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Plan {
-    let mut parts = Map::new();
-    let mut behind: Option<&Node> = None;
-    for node in cloud.nodes() {
-        let missing = missing(node, cloud, inputs);
-        if missing.is_some() {
-            behind = behind.or(Some(node));
-        }
-        parts.insert(node.name.to_owned(), part(node, missing, cloud));
-    }
-    let (phase, update) = phase(behind);
-    let plan = plan.status("phase", phase).status("updatePhase", json!(update));
+    let states: Vec<State> = cloud.parts().map(|part| State::of(part, cloud, inputs)).collect();
+    let parts: Map<String, Value> =
+        states.iter().map(|state| (state.part.name.to_owned(), state.status(cloud))).collect();
+    let plan = plan.status("phase", phase(&states)).status("updatePhase", json!(update_phase(&states, &inputs.object)));
     if parts.is_empty() { plan } else { plan.status("services", parts) }
 }
 
-fn part(node: &Node, missing: Option<String>, cloud: &Cloud) -> Value {
-    let mut part = json!({"ready": missing.is_none()});
-    if let Some(version) = cloud.release.version(node.name) {
-        part["version"] = version.into();
+impl State {
+    fn of(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Self {
+        let Some(reference) = reference(cloud, part) else {
+            let missing = Some("nobody acts on it in this version".to_owned());
+            return Self { part, missing, is_behind: false, version: None };
+        };
+        // What becomes of an object that exists already is no update of this cloud.
+        let is_ours = cloud.existing(part).is_none();
+        let Some(object) = inputs.get(&reference) else {
+            let missing = Some("is not there yet".to_owned());
+            return Self { part, missing, is_behind: is_ours && part.operated, version: None };
+        };
+        let missing = readiness::wait(&reference, object).map(|wait| wait.now.unwrap_or(wait.condition));
+        let version = object.data.pointer("/status/installedRelease").and_then(Value::as_str).map(ToOwned::to_owned);
+        let is_behind = is_ours && is_behind(object, version.as_deref(), cloud.version(part));
+        Self { part, missing, is_behind, version }
     }
-    if let Some(missing) = missing {
-        part["message"] = missing.chars().take(LONGEST).collect::<String>().into();
+
+    fn status(&self, cloud: &Cloud) -> Value {
+        let mut status = json!({"ready": self.missing.is_none()});
+        if let Some(version) = &self.version {
+            status["version"] = version.as_str().into();
+        }
+        if let Some(wanted) = cloud.version(self.part) {
+            status["wantedVersion"] = wanted.into();
+        }
+        if let Some(missing) = &self.missing {
+            status["message"] = missing.chars().take(LONGEST).collect::<String>().into();
+        }
+        status
     }
-    part
 }
 
-/// What a part lacks; none when it is ready.
-fn missing(node: &Node, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<String> {
-    let Some(object) = reference(cloud, node.name) else {
-        return Some("nobody acts on it in this version".to_owned());
-    };
-    match inputs.get(&object) {
-        Some(found) => readiness::wait(&object, found).map(|wait| wait.now.unwrap_or(wait.condition)),
-        None => Some("is not there yet".to_owned()),
+/// Whether an object is not yet what it was told to be: its operator has not seen the last change, another version runs, or
+/// an upgrade is under way. MariaDB has no `observedGeneration`, and a condition for it instead.
+fn is_behind(object: &DynamicObject, installed: Option<&str>, wanted: Option<&str>) -> bool {
+    let status = &object.data["status"];
+    let unseen = status["observedGeneration"].as_i64().is_some_and(|seen| Some(seen) < object.metadata.generation);
+    let other_version = installed.is_some_and(|installed| Some(installed) != wanted);
+    let upgrading = status["upgradePhase"].as_str().is_some_and(|phase| !phase.is_empty());
+    let updating = condition(object, "Updated").is_some_and(|updated| updated["status"] == "False");
+    unseen || other_version || upgrading || updating
+}
+
+/// `Ready`, or the first group of parts that is not.
+fn phase(states: &[State]) -> &'static str {
+    let first = states.iter().find(|state| state.missing.is_some());
+    match first.map(|state| state.part.condition) {
+        None => "Ready",
+        Some(part::INFRASTRUCTURE) => "Infrastructure",
+        Some(part::KEYSTONE) => "Identity",
+        Some(_) => "Services",
     }
 }
 
-/// The phase, by the first part that is behind.
-fn phase(behind: Option<&Node>) -> (&'static str, UpdatePhase) {
-    match behind.map(|node| node.condition) {
-        None => ("Ready", UpdatePhase::Complete),
-        Some(graph::INFRASTRUCTURE) => ("Infrastructure", UpdatePhase::UpdatingInfra),
-        Some(graph::KEYSTONE) => ("Identity", UpdatePhase::UpdatingKeystone),
-        Some(_) => ("Services", UpdatePhase::UpdatingServices),
+/// An update is under way while a part is behind, and from then on until everything is ready that somebody acts on. A part
+/// that fails when no update is under way starts none.
+fn update_phase(states: &[State], object: &ControlPlane) -> UpdatePhase {
+    let last = object.status.as_ref().and_then(|status| status.update_phase);
+    let was_at_rest = matches!(last, Some(UpdatePhase::Idle | UpdatePhase::Complete));
+    let behind = states.iter().find(|state| state.is_behind);
+    let unready = states.iter().find(|state| state.missing.is_some() && state.part.operated);
+    match behind.or(unready.filter(|_| !was_at_rest)).map(|state| state.part.condition) {
+        None => UpdatePhase::Idle,
+        Some(part::INFRASTRUCTURE) => UpdatePhase::UpdatingInfra,
+        Some(part::KEYSTONE) => UpdatePhase::UpdatingKeystone,
+        Some(_) => UpdatePhase::UpdatingServices,
     }
 }

@@ -1,16 +1,16 @@
-//! What decides whether data outlives a ControlPlane: the Secrets of accounts, the volumes of MariaDB, the keys of Keystone.
+//! What decides whether data outlives a ControlPlane: the Secrets of accounts, the volumes of MariaDB, the keys of Keystone,
+//! the policies of services.
 
 use c5c3_api::ext::mariadb::MariaDB;
-use c5c3_api::openstack::Keystone;
 use c5c3_kit::retention::{Follow, Retained};
-use c5c3_kit::{Ref, Wait};
+use c5c3_kit::{KindRef, Ref, Wait};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
-use super::accounts::{ADMIN_SECRET, database_secret, queue_secret};
-use super::graph::GRAPH;
 use super::infrastructure::ROOT_SECRET;
+use super::part::Part;
+use super::parts::PARTS;
 
 /// The Secrets that Keystone's operator keeps keys in.
 const KEYS: &[&str] = &["keystone-fernet-keys", "keystone-credential-keys"];
@@ -19,20 +19,36 @@ const KEYS: &[&str] = &["keystone-fernet-keys", "keystone-credential-keys"];
 pub(super) fn of(object: &Value) -> Vec<Retained> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     let keeps = object["spec"]["deletionPolicy"] != "Delete";
-    let services = GRAPH.iter().flat_map(|node| [database_secret(node.name), queue_secret(node.name)]);
-    let secrets = services.chain([ROOT_SECRET, ADMIN_SECRET].map(ToOwned::to_owned));
-    let mut all: Vec<Retained> =
-        secrets.map(|name| Retained::new(Ref::namespaced::<Secret>(namespace, name)).kept(keeps)).collect();
-    all.push(mariadb(namespace, keeps));
-    all.push(keystone(namespace, keeps));
-    all
+    let accounts = PARTS.iter().flat_map(|part| part.accounts.iter().map(|account| account.secret(part)));
+    let accounts = accounts.map(|name| secret(namespace, name).kept(keeps));
+    accounts.chain(PARTS.iter().flat_map(|part| (part.retention)(part, namespace, keeps))).collect()
 }
 
-fn mariadb(namespace: &str, keeps: bool) -> Retained {
+fn secret(namespace: &str, name: impl Into<String>) -> Retained {
+    Retained::new(Ref::namespaced::<Secret>(namespace, name))
+}
+
+/// Of a part that has no objects that decide about data.
+pub(super) fn nothing(_: &Part, _: &str, _: bool) -> Vec<Retained> {
+    Vec::new()
+}
+
+/// Of a service: its own policy.
+pub(super) fn service(part: &Part, namespace: &str, keeps: bool) -> Vec<Retained> {
+    let policy = if keeps { "Retain" } else { "Delete" };
+    let Some(KindRef { resource, .. }) = part.kind().filter(|_| part.takes(&["deletionPolicy"])) else {
+        return Vec::new();
+    };
+    let object = Ref { resource, namespace: Some(namespace.to_owned()), name: part.name.to_owned() };
+    vec![Retained::new(object).fields(json!({"spec": {"deletionPolicy": policy}}))]
+}
+
+pub(super) fn mariadb(_: &Part, namespace: &str, keeps: bool) -> Vec<Retained> {
     let policy = if keeps { Value::Null } else { "Delete".into() };
     let retained = Retained::new(Ref::namespaced::<MariaDB>(namespace, "mariadb"))
         .fields(json!({"spec": {"storage": {"pvcRetentionPolicy": {"whenDeleted": policy}}}}));
-    if keeps { retained.follow(volumes(namespace)) } else { retained }
+    let mariadb = if keeps { retained.follow(volumes(namespace)) } else { retained };
+    vec![secret(namespace, ROOT_SECRET).kept(keeps), mariadb]
 }
 
 /// The operator of MariaDB need not carry a change of the policy over to a StatefulSet that is there already.
@@ -46,12 +62,12 @@ fn volumes(namespace: &str) -> Follow {
     Follow { object, unwanted: ("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted", "Delete".into()), wait }
 }
 
-fn keystone(namespace: &str, keeps: bool) -> Retained {
-    let policy = if keeps { "Retain" } else { "Delete" };
-    let retained = Retained::new(Ref::namespaced::<Keystone>(namespace, "keystone"))
-        .fields(json!({"spec": {"deletionPolicy": policy}}));
-    let keys = KEYS.iter().filter(|_| keeps);
-    keys.fold(retained, |retained, name| retained.follow(key(namespace, name)))
+pub(super) fn keystone(part: &Part, namespace: &str, keeps: bool) -> Vec<Retained> {
+    let follow = |retained: Retained| {
+        let keys = KEYS.iter().filter(|_| keeps);
+        keys.fold(retained, |retained, name| retained.follow(key(namespace, name)))
+    };
+    service(part, namespace, keeps).into_iter().map(follow).collect()
 }
 
 fn key(namespace: &str, name: &str) -> Follow {

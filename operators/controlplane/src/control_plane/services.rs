@@ -1,171 +1,247 @@
-//! The objects of the services, projected from a ControlPlane. Only what it decides is written: whoever wants more writes
-//! it on the service's own object, where it stays.
+//! The objects of the services, projected from a ControlPlane. Only what it decides is written; a template adds to that, and
+//! fields that others write on the object stay as they are.
 
-use c5c3_api::blocks::{DependencyKind, PolicyOverrides, Replicas};
-use c5c3_api::c5c3::{Component, ImageStore};
+use c5c3_api::Problem;
+use c5c3_api::blocks::{PolicyOverrides, Replicas};
+use c5c3_api::c5c3::{Component, ImageStore, Services, Template};
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
 use c5c3_kit::{Child, KindRef};
-use c5c3_service::image;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use super::accounts::{database_secret, queue_secret};
+use super::accounts::{Account, database_secret, queue_secret};
 use super::cloud::{Cloud, replicas};
-use super::{graph, keystone, kind};
+use super::part::{Makes, Part};
+use super::parts::{CORTEX, MARIADB, MEMCACHED, RABBITMQ};
+use super::policies;
+use super::spec::Spec;
 
-/// A spec that is being written.
-pub(super) type Spec = Map<String, Value>;
+/// What makes the spec of a service's object.
+type Project = fn(&Part, &mut Spec, &Cloud);
 
-/// The object of a service; none for what is no service.
-pub(super) fn child(service: &str, cloud: &Cloud) -> Option<Child> {
-    let KindRef { resource, .. } = kind(service)?;
-    let mut spec = Spec::new();
-    // Of a service that is not known, its operator chooses one.
-    if let Some(image) = image::in_release(cloud.release, service) {
-        spec.insert("image".into(), json!(image));
+/// The object of a service.
+pub(super) fn child(
+    part: &Part,
+    kind: KindRef,
+    project: Project,
+    template: &Map<String, Value>,
+    cloud: &Cloud,
+) -> Child {
+    let KindRef { resource, .. } = kind;
+    let mut object = DynamicObject::new(part.name, &resource).within(&cloud.namespace);
+    object.data = json!({ "spec": decided(part, project, cloud).over(template) });
+    let child = Child::dynamic(resource, object);
+    match cloud.version(part) {
+        Some(version) => child.version(version),
+        None => child,
     }
-    match service {
-        "keystone" => keystone::project(&mut spec, cloud),
-        "glance" => glance(&mut spec, cloud),
-        "placement" => placement(&mut spec, cloud),
-        "nova" => nova(&mut spec, cloud),
-        "neutron" => neutron(&mut spec, cloud),
-        "cinder" => cinder(&mut spec, cloud),
-        "cortex" => cortex(&mut spec, cloud),
-        "tempest" => tempest(&mut spec, cloud),
-        _ => return None,
+}
+
+/// What the ControlPlane decides about a service.
+fn decided(part: &Part, project: Project, cloud: &Cloud) -> Spec {
+    let mut spec = Spec::default();
+    if let Some(image) = cloud.image(part) {
+        spec.set("image.repository", json!(image.repository), "spec.global.image.registry");
+        spec.maybe("image.tag", image.tag.map(|tag| json!(tag)), "spec.openStackRelease");
     }
-    let on = depends_on(service, cloud);
+    project(part, &mut spec, cloud);
+    operations(part, &mut spec, cloud);
+    if part.holds_data && !cloud.keeps_data() && part.takes(&["deletionPolicy"]) {
+        spec.set("deletionPolicy", "Delete", "spec.deletionPolicy");
+    }
+    let on = depends_on(part, cloud);
     if !on.is_empty() {
-        spec.insert("dependsOn".into(), on.into());
+        spec.set("dependsOn", on, "spec.services");
     }
-    let mut object = DynamicObject::new(service, &resource).within(&cloud.namespace);
-    object.data = json!({ "spec": spec });
-    Some(Child::dynamic(resource, object))
+    spec
+}
+
+/// What a user adds to the object of a service, in the spelling that we write.
+pub(super) fn template(part: &Part, template: fn(&Services) -> Option<&Template>, cloud: &Cloud) -> Map<String, Value> {
+    let kind = part.kind().map(|kind| kind.resource.kind).unwrap_or_default();
+    let written = template(&cloud.services).filter(|template| !template.is_empty());
+    written.map(|template| template.canonical(part.name, &kind)).unwrap_or_default()
+}
+
+/// What is wrong with the templates: fields that the ControlPlane decides otherwise, and what does not go with what it decides.
+pub(super) fn problems(cloud: &Cloud) -> Vec<Problem> {
+    let problems = |part: &'static Part| {
+        let Makes::Service { kind, project, template: written } = part.makes else { return Vec::new() };
+        let template = template(part, written, cloud);
+        if template.is_empty() {
+            return Vec::new();
+        }
+        let decided = decided(part, project, cloud);
+        let conflicts = decided.conflicts(&format!("{}.template", part.field), &template);
+        if !conflicts.is_empty() {
+            return conflicts;
+        }
+        Template(decided.over(&template)).problems(part.name, &kind().resource.kind)
+    };
+    cloud.parts().flat_map(problems).collect()
+}
+
+/// What is the same for every service that has a field for it.
+fn operations(part: &Part, spec: &mut Spec, cloud: &Cloud) {
+    let Some(global) = &cloud.spec.global else { return };
+    if !cloud.pull_secrets().is_empty() && part.takes(&["imagePullSecrets"]) {
+        spec.set("imagePullSecrets", json!(cloud.pull_secrets()), "spec.global.image.pullSecrets");
+    }
+    if let Some(logging) = global.logging.as_ref().filter(|_| part.takes(&["logging"])) {
+        let from = |name: &str| format!("spec.global.logging.{name}");
+        spec.maybe("logging.level", logging.level.map(|level| json!(level)), from("level"));
+        spec.maybe("logging.format", logging.format.map(|format| json!(format)), from("format"));
+        spec.maybe("logging.accessLog", logging.access_log, from("accessLog"));
+    }
+    if let Some(bundle) = global.ca_bundle_ref.as_ref().filter(|_| part.takes(&["caBundleRef"])) {
+        spec.set("caBundleRef", json!(bundle), "spec.global.caBundleRef");
+    }
 }
 
 /// What services that talk to each other have in common.
-fn common(spec: &mut Spec, service: &str, cloud: &Cloud, policies: Option<&PolicyOverrides>) {
-    spec.insert("database".into(), database(service, cloud));
-    spec.insert("cache".into(), cache(cloud));
-    spec.insert("keystone".into(), json!({"region": cloud.region()}));
-    tls(spec, cloud);
-    if graph::find(service).is_some_and(|node| node.needs.contains(&"rabbitmq")) {
-        spec.insert("messaging".into(), messaging(service, cloud));
+fn common(part: &Part, spec: &mut Spec, cloud: &Cloud, policies: Option<&PolicyOverrides>) {
+    database(part, spec, cloud);
+    cache(spec, cloud);
+    region(spec, cloud);
+    tls(part, spec, cloud);
+    if part.accounts.contains(&Account::Queue) {
+        messaging(part, spec, cloud);
     }
-    policy(spec, cloud, policies);
+    policy(part, spec, cloud, policies);
 }
 
-pub(super) fn database(service: &str, cloud: &Cloud) -> Value {
+fn region(spec: &mut Spec, cloud: &Cloud) {
+    spec.set("keystone.region", json!(cloud.region()), "spec.global.region");
+}
+
+pub(super) fn database(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let written = cloud.infrastructure.mariadb.clone().unwrap_or_default();
-    let secret = json!({"name": database_secret(service)});
-    let mut database = match (&written.host, &written.cluster_ref) {
-        (Some(host), _) => json!({"host": host, "database": service, "secretRef": secret}),
-        (None, Some(existing)) => json!({"clusterRef": existing, "database": service, "secretRef": secret}),
-        (None, None) => json!({"clusterRef": {"name": "mariadb"}, "database": service, "secretRef": secret}),
-    };
-    if let Some(port) = written.port {
-        database["port"] = json!(port);
+    match (&written.host, server(cloud)) {
+        (Some(host), _) => spec.set("database.host", json!(host), format!("{}.host", MARIADB.field)),
+        (None, server) => spec.set("database.clusterRef", server, format!("{}.clusterRef", MARIADB.field)),
     }
+    spec.set("database.database", part.name, MARIADB.field);
+    spec.set("database.secretRef", json!({"name": database_secret(part)}), MARIADB.field);
+    spec.maybe("database.port", written.port.map(|port| json!(port)), format!("{}.port", MARIADB.field));
     if let Some(tls) = &written.tls {
-        database["tls"] = json!(tls);
+        spec.set("database.tls", json!(tls), format!("{}.tls", MARIADB.field));
     } else if written.host.is_none() && written.cluster_ref.is_none() && cloud.issuer().is_some() {
-        database["tls"] = json!({
-            "caSecretRef": {"name": ca_bundle_secret("mariadb")},
-            "clientSecretRef": {"name": client_cert_secret("mariadb")},
+        let tls = json!({
+            "caSecretRef": {"name": ca_bundle_secret(MARIADB.name)},
+            "clientSecretRef": {"name": client_cert_secret(MARIADB.name)},
         });
+        spec.set("database.tls", tls, "spec.global.tls");
     }
-    database
 }
 
-fn messaging(service: &str, cloud: &Cloud) -> Value {
+/// The MariaDB object that services have their databases on; none if they are on an external server.
+pub(super) fn server(cloud: &Cloud) -> Option<Value> {
+    let written = cloud.infrastructure.mariadb.clone().unwrap_or_default();
+    match (written.host, written.cluster_ref) {
+        (Some(_), _) => None,
+        (None, Some(existing)) => Some(json!(existing)),
+        (None, None) => Some(json!({"name": MARIADB.name})),
+    }
+}
+
+fn messaging(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let written = cloud.infrastructure.rabbitmq.clone().unwrap_or_default();
-    let secret = json!({"name": queue_secret(service)});
+    let field = |name: &str| format!("{}.{name}", RABBITMQ.field);
     match (written.hosts, written.cluster_ref) {
-        (Some(hosts), _) => json!({"hosts": hosts, "secretRef": secret}),
-        (None, Some(existing)) => json!({"clusterRef": existing, "secretRef": secret}),
-        (None, None) => json!({"clusterRef": {"name": "rabbitmq"}, "secretRef": secret}),
+        (Some(hosts), _) => spec.set("messaging.hosts", json!(hosts), field("hosts")),
+        (None, Some(existing)) => spec.set("messaging.clusterRef", json!(existing), field("clusterRef")),
+        (None, None) => spec.set("messaging.clusterRef", json!({"name": RABBITMQ.name}), field("clusterRef")),
     }
+    spec.set("messaging.secretRef", json!({"name": queue_secret(part)}), RABBITMQ.field);
 }
 
-pub(super) fn cache(cloud: &Cloud) -> Value {
+pub(super) fn cache(spec: &mut Spec, cloud: &Cloud) {
+    let field = |name: &str| format!("{}.{name}", MEMCACHED.field);
     match cloud.infrastructure.memcached.as_ref().and_then(|cache| cache.servers.as_ref()) {
-        Some(servers) => json!({ "servers": servers }),
-        None => json!({"clusterRef": {"name": "memcached"}}),
+        Some(servers) => spec.set("cache.servers", json!(servers), field("servers")),
+        None => spec.set("cache.clusterRef", json!({"name": MEMCACHED.name}), MEMCACHED.field),
     }
 }
 
-pub(super) fn tls(spec: &mut Spec, cloud: &Cloud) {
-    if let Some(issuer) = cloud.issuer() {
-        spec.insert("tls".into(), json!({"enabled": true, "issuerRef": issuer}));
-    }
+pub(super) fn tls(part: &Part, spec: &mut Spec, cloud: &Cloud) {
+    let Some(issuer) = cloud.issuer() else { return };
+    spec.set("tls.enabled", true, "spec.global.tls.enabled");
+    spec.set("tls.issuerRef", json!(issuer), "spec.global.tls.issuerRef");
+    let image = cloud.tls_image().filter(|_| part.takes(&["tls", "image"]));
+    spec.maybe("tls.image", image.map(|image| json!(image)), "spec.global.image.registry");
 }
 
-pub(super) fn policy(spec: &mut Spec, cloud: &Cloud, own: Option<&PolicyOverrides>) {
-    if let Some(policies) = cloud.policies(own) {
-        spec.insert("policyOverrides".into(), json!(policies));
+pub(super) fn policy(part: &Part, spec: &mut Spec, cloud: &Cloud, own: Option<&PolicyOverrides>) {
+    let Some(policies) = policies::of(part, own, cloud) else { return };
+    let field = |name: &str| format!("{}.policyOverrides.{name}", part.field);
+    if !policies.rules.is_empty() {
+        spec.set("policyOverrides.rules", json!(policies.rules), field("rules"));
     }
+    let map = policies.config_map_ref.map(|map| json!(map));
+    spec.maybe("policyOverrides.configMapRef", map, field("configMapRef"));
 }
 
-fn glance(spec: &mut Spec, cloud: &Cloud) {
+pub(super) fn glance(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let written = cloud.services.glance.as_ref();
-    common(spec, "glance", cloud, written.and_then(|glance| glance.policy_overrides.as_ref()));
+    common(part, spec, cloud, written.and_then(|glance| glance.policy_overrides.as_ref()));
     let backend = written.and_then(|glance| glance.backend.as_ref());
     // A volume is mounted by one pod at a time.
     let default = if backend.is_some_and(|backend| backend.r#type == ImageStore::File) { 1 } else { 2 };
-    spec.insert("replicas".into(), replicas(written.and_then(|glance| glance.replicas), default).into());
-    let storage = match (backend.map(|backend| backend.r#type), ceph(cloud)) {
-        (Some(ImageStore::File), _) => json!({"backend": "file"}),
+    let count = replicas(written.and_then(|glance| glance.replicas), default);
+    spec.set("replicas", count, format!("{}.replicas", part.field));
+    let field = format!("{}.backend", part.field);
+    match (backend.map(|backend| backend.r#type), ceph(cloud)) {
+        (Some(ImageStore::File), _) => spec.set("storage.backend", "file", field),
         (_, Some(secret)) => {
             let pool = backend.and_then(|backend| backend.pool.clone());
             let pool = pool.or_else(|| pools(cloud).and_then(|pools| pools.images.clone()));
-            json!({"backend": "rbd", "rbd": rbd(pool.as_deref().unwrap_or("images"), &secret)})
+            spec.set("storage.backend", "rbd", field);
+            spec.set("storage.rbd", rbd(pool.as_deref().unwrap_or("images"), &secret), "spec.storage.ceph");
         }
-        (_, None) => return,
-    };
-    spec.insert("storage".into(), storage);
-}
-
-fn placement(spec: &mut Spec, cloud: &Cloud) {
-    let written = cloud.services.placement.as_ref();
-    common(spec, "placement", cloud, written.and_then(|placement| placement.policy_overrides.as_ref()));
-    spec.insert("replicas".into(), replicas(written.and_then(|placement| placement.replicas), 2).into());
-}
-
-fn nova(spec: &mut Spec, cloud: &Cloud) {
-    let Some(written) = cloud.services.nova.as_ref() else { return };
-    common(spec, "nova", cloud, written.policy_overrides.as_ref());
-    spec.insert("api".into(), component(written.api.as_ref(), 3));
-    let mut scheduler = component(written.scheduler.as_ref(), 2);
-    if cloud.has("cortex") {
-        scheduler["externalScheduler"] = json!({"enabled": true});
+        (_, None) => {}
     }
-    spec.insert("scheduler".into(), scheduler);
-    spec.insert("conductor".into(), component(written.conductor.as_ref(), 2));
+}
+
+pub(super) fn placement(part: &Part, spec: &mut Spec, cloud: &Cloud) {
+    let written = cloud.services.placement.as_ref();
+    common(part, spec, cloud, written.and_then(|placement| placement.policy_overrides.as_ref()));
+    let count = replicas(written.and_then(|placement| placement.replicas), 2);
+    spec.set("replicas", count, format!("{}.replicas", part.field));
+}
+
+pub(super) fn nova(part: &Part, spec: &mut Spec, cloud: &Cloud) {
+    let Some(written) = cloud.services.nova.as_ref() else { return };
+    common(part, spec, cloud, written.policy_overrides.as_ref());
+    component(part, spec, "api", written.api.as_ref(), 3);
+    component(part, spec, "scheduler", written.scheduler.as_ref(), 2);
+    if cloud.has(&CORTEX) {
+        spec.set("scheduler.externalScheduler.enabled", true, format!("{}.enabled", CORTEX.field));
+    }
+    component(part, spec, "conductor", written.conductor.as_ref(), 2);
     let clusters =
         cloud.spec.compute.as_ref().map(|compute| compute.hypervisor_clusters.as_slice()).unwrap_or_default();
     if !clusters.is_empty() {
         let cells = clusters.iter().map(|cluster| json!({"name": cluster, "computeRef": {"name": cluster}}));
-        spec.insert("cells".into(), cells.collect());
+        spec.set("cells", cells.collect::<Value>(), "spec.compute.hypervisorClusters");
     }
     if let Some(secret) = ceph(cloud) {
         let pool = pools(cloud).and_then(|pools| pools.ephemeral.clone()).unwrap_or_else(|| "vms".into());
-        spec.insert("storage".into(), json!({"backend": "rbd", "rbd": rbd(&pool, &secret)}));
+        spec.set("storage", json!({"backend": "rbd", "rbd": rbd(&pool, &secret)}), "spec.storage.ceph");
     }
 }
 
-fn neutron(spec: &mut Spec, cloud: &Cloud) {
+pub(super) fn neutron(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let Some(written) = cloud.services.neutron.as_ref() else { return };
-    common(spec, "neutron", cloud, written.policy_overrides.as_ref());
-    spec.insert("api".into(), component(written.api.as_ref(), 3));
+    common(part, spec, cloud, written.policy_overrides.as_ref());
+    component(part, spec, "api", written.api.as_ref(), 3);
 }
 
-fn cinder(spec: &mut Spec, cloud: &Cloud) {
+pub(super) fn cinder(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let Some(written) = cloud.services.cinder.as_ref() else { return };
-    common(spec, "cinder", cloud, written.policy_overrides.as_ref());
-    spec.insert("api".into(), component(written.api.as_ref(), 2));
-    spec.insert("scheduler".into(), component(written.scheduler.as_ref(), 2));
-    spec.insert("volume".into(), component(written.volume.as_ref(), 1));
+    common(part, spec, cloud, written.policy_overrides.as_ref());
+    component(part, spec, "api", written.api.as_ref(), 2);
+    component(part, spec, "scheduler", written.scheduler.as_ref(), 2);
+    component(part, spec, "volume", written.volume.as_ref(), 1);
     let pool = pools(cloud).and_then(|pools| pools.volumes.clone()).unwrap_or_else(|| "volumes".into());
     let backends: Vec<Value> = match (written.backends.as_slice(), ceph(cloud)) {
         ([], Some(secret)) => vec![json!({"name": "ceph", "rbd": rbd(&pool, &secret)})],
@@ -179,27 +255,32 @@ fn cinder(spec: &mut Spec, cloud: &Cloud) {
             .collect(),
     };
     if !backends.is_empty() {
-        spec.insert("backends".into(), backends.into());
+        spec.set("backends", backends, format!("{}.backends", part.field));
     }
 }
 
-fn cortex(spec: &mut Spec, cloud: &Cloud) {
+pub(super) fn cortex(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let written = cloud.spec.cortex.as_ref().and_then(|cortex| cortex.replicas);
-    spec.insert("replicas".into(), replicas(written, 2).into());
-    spec.insert("keystone".into(), json!({"region": cloud.region()}));
-    tls(spec, cloud);
-}
-
-fn tempest(spec: &mut Spec, cloud: &Cloud) {
-    if let Some(schedule) = cloud.spec.tempest.as_ref().and_then(|tempest| tempest.schedule.as_ref()) {
-        spec.insert("schedule".into(), json!(schedule));
+    spec.set("replicas", replicas(written, 2), format!("{}.replicas", part.field));
+    for domain in cloud.spec.cortex_pipelines() {
+        let name = json!(domain);
+        let field = format!("pipelines.{}.enabled", name.as_str().unwrap_or_default());
+        spec.set(&field, true, format!("{}.pipelines", part.field));
     }
-    spec.insert("keystone".into(), json!({"region": cloud.region()}));
+    region(spec, cloud);
+    tls(part, spec, cloud);
 }
 
-fn component(written: Option<&Component>, default: i32) -> Value {
+pub(super) fn tempest(part: &Part, spec: &mut Spec, cloud: &Cloud) {
+    let schedule = cloud.spec.tempest.as_ref().and_then(|tempest| tempest.schedule.as_ref());
+    spec.maybe("schedule", schedule.map(|schedule| json!(schedule)), format!("{}.schedule", part.field));
+    region(spec, cloud);
+}
+
+fn component(part: &Part, spec: &mut Spec, name: &str, written: Option<&Component>, default: i32) {
     let written: Option<Replicas> = written.and_then(|component| component.replicas);
-    json!({"replicas": replicas(written, default)})
+    let field = format!("{name}.replicas");
+    spec.set(&field, replicas(written, default), format!("{}.{field}", part.field));
 }
 
 fn rbd(pool: &str, secret: &Value) -> Value {
@@ -216,29 +297,9 @@ fn pools(cloud: &Cloud) -> Option<&c5c3_api::c5c3::CephPools> {
     cloud.spec.storage.as_ref()?.ceph.as_ref()?.pools.as_ref()
 }
 
-/// The objects that a service stands on. What is known by an address alone is no object, and neither is the cache, which
-/// a service can do without for a while.
-fn depends_on(service: &str, cloud: &Cloud) -> Vec<Value> {
-    let needs = graph::find(service).map(|node| node.needs).unwrap_or_default();
-    let objects = needs.iter().filter(|need| cloud.has(need)).filter_map(|need| {
-        let kind = dependency(need)?;
-        // A dependency is in the same namespace.
-        let existing = cloud.existing(need).is_some();
-        (!existing).then(|| json!({"kind": kind, "name": need, "condition": "Ready"}))
-    });
-    objects.collect()
-}
-
-fn dependency(node: &str) -> Option<DependencyKind> {
-    Some(match node {
-        "mariadb" => DependencyKind::MariaDB,
-        "rabbitmq" => DependencyKind::RabbitmqCluster,
-        "keystone" => DependencyKind::Keystone,
-        "glance" => DependencyKind::Glance,
-        "placement" => DependencyKind::Placement,
-        "nova" => DependencyKind::Nova,
-        "neutron" => DependencyKind::Neutron,
-        "cinder" => DependencyKind::Cinder,
-        _ => return None,
-    })
+/// The objects that must be ready before a service starts. What is known by an address alone is no object, and one that
+/// exists already may be in another namespace.
+fn depends_on(part: &Part, cloud: &Cloud) -> Vec<Value> {
+    let own = cloud.needs(part).filter(|need| cloud.existing(need).is_none());
+    own.filter_map(|need| Some(json!({"kind": need.dependency()?, "name": need.name, "condition": "Ready"}))).collect()
 }

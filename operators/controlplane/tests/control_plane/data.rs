@@ -190,8 +190,11 @@ async fn a_database_that_is_down_keeps_nobody_from_hearing_that_data_stays() {
             keystone.data["spec"]["deletionPolicy"] == "Retain"
         })
         .await;
-    let keystone = stage.get(home, "Keystone/keystone").await.unwrap();
-    assert_eq!(keystone.data["spec"]["replicas"], 3, "other changes wait for the database");
+    stage
+        .until("other changes come, too", async || {
+            stage.get(home, "Keystone/keystone").await.unwrap().data["spec"]["replicas"] == 5
+        })
+        .await;
 }
 
 #[tokio::test]

@@ -40,7 +40,8 @@ async fn keystone_starts_when_what_it_needs_is_ready_and_waits_for_nothing_else(
     stage
         .until("the status says so too", async || {
             let status = stage.get(home, "ControlPlane/lab").await.unwrap().data["status"].clone();
-            status["phase"] == "Ready" && status["services"]["keystone"]["ready"] == true
+            let keystone = status["services"]["keystone"]["ready"] == true;
+            status["phase"] == "Ready" && status["updatePhase"] == "Idle" && keystone
         })
         .await;
 }
@@ -63,8 +64,8 @@ async fn somebody_who_undoes_what_is_written_is_named_and_not_fought_without_end
         })
         .await;
     let message = stage.condition(home, "InfrastructureReady").await["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("statefulset/memcached: stays as controlplane-operator writes it"), "{message}");
-    assert!(message.contains("fields of it are written by meddler"), "{message}");
+    assert!(message.contains("statefulset/memcached was changed back"), "{message}");
+    assert!(message.contains("its other field managers are meddler"), "{message}");
     meddle().await;
 
     // Whoever asks for something else is heard at once.
@@ -146,12 +147,27 @@ async fn a_foreign_object_of_the_same_name_is_left_alone_and_reported() {
     stage.apply(home, &small()).await;
     stage.until_reason(home, "InfrastructureReady", "ForeignObject").await;
     let message = stage.condition(home, "InfrastructureReady").await["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("mariadb/mariadb") && message.contains("belongs to helm"), "{message}");
+    assert!(message.contains("mariadb/mariadb already exists and is managed by helm"), "{message}");
     stage.until_there(home, "StatefulSet/memcached").await;
     stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
     stage.until_gone(home, "ControlPlane/lab").await;
     let left = stage.get(home, "MariaDB/mariadb").await.unwrap();
     assert_eq!(left.data["spec"]["replicas"], 1);
+}
+
+#[tokio::test]
+async fn a_keystone_that_was_made_for_the_control_plane_is_adopted_with_what_it_says_itself() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let before = json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+        "metadata": {"name": "keystone", "annotations": {"c5c3.io/adopt": "true"}},
+        "spec": {"resources": {"requests": {"cpu": "2"}}, "database": {"clusterRef": {"name": "mariadb"}}}});
+    stage.api(home, "Keystone").patch("keystone", &PatchParams::apply("flux"), &Patch::Apply(before)).await.unwrap();
+    stage.ready(home, &small()).await;
+    let keystone = stage.get(home, "Keystone/keystone").await.unwrap();
+    assert_eq!(keystone.data["spec"]["resources"]["requests"]["cpu"], "2");
+    assert_eq!(keystone.data["spec"]["image"]["tag"], "28.0.0");
+    stage.owned(home, "Keystone/keystone").await;
 }
 
 #[tokio::test]

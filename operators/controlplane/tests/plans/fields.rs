@@ -1,5 +1,5 @@
-//! Every field of the infrastructure and of Keystone's part: a change takes effect in an object, or is refused with the
-//! reason. The fields are those of the schema, so that a new one without a row fails.
+//! Every field of a ControlPlane: a change takes effect in an object, is refused with the reason, or is said to have none. The
+//! fields are those of the schema, so that a new one without a row fails.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,10 @@ enum Change {
     Removes(&'static str),
     /// It is taken, and this is what it waits for.
     Waits(&'static str),
+    /// It shows in Keystone, at this place of its spec, as this value, as soon as Keystone's kind has the field.
+    Shared(&'static str, &'static str),
 }
-use Change::{Refused, Removes, Takes, Waits};
+use Change::{Refused, Removes, Shared, Takes, Waits};
 
 /// Field, value before, value after (absent when empty), what becomes of it.
 type Row = (&'static str, &'static str, &'static str, Change);
@@ -126,7 +128,7 @@ const KEYSTONE: &[Row] = &[
         "'b'",
         Takes(DB, "/bootstrap/adminPasswordSecretRef/key", "'b'"),
     ),
-    ("identity.keystone.bootstrap.serviceUsers", "", SERVICE_USER, Waits("serviceUsers asks for it, and nobody acts")),
+    ("identity.keystone.bootstrap.serviceUsers", "", SERVICE_USER, Waits("serviceUsers, and no operator")),
     ("global.region", "'a'", "'b'", Refused("every endpoint of the catalog")),
     ("global.tls.enabled", "false", "true", Takes(DB, "/tls/enabled", "true")),
     ("global.tls.issuerRef.name", "'a'", "'b'", Takes(DB, "/tls/issuerRef/name", "'b'")),
@@ -134,7 +136,110 @@ const KEYSTONE: &[Row] = &[
     ("global.monitoring.enabled", "false", "true", Takes("mariadb/mariadb", "/metrics/enabled", "true")),
     ("global.policyOverrides.rules", "", RULE, Takes(DB, "/policyOverrides/rules", RULE)),
     ("global.policyOverrides.configMapRef.name", "'a'", "'b'", Takes(DB, "/policyOverrides/configMapRef/name", "'b'")),
+    ("global.image.registry", "'a.net'", "'b.net/c5c3'", Takes(DB, "/image/repository", "'b.net/c5c3/keystone'")),
+    ("global.image.registry", "", "'b.net:5000'", Takes("mariadb/mariadb", "/image", "'b.net:5000/mariadb:11.8.6'")),
+    (
+        "global.image.pullSecrets",
+        "[{'name': 'a'}]",
+        "[{'name': 'b'}]",
+        Takes("statefulset/memcached", "/template/spec/imagePullSecrets/0/name", "'b'"),
+    ),
+    ("global.image.pullSecrets", "", "[{'name': 'b'}]", Takes("mariadb/mariadb", "/imagePullSecrets/0/name", "'b'")),
+    ("global.image.pullSecrets", "", "[{'name': 'b'}]", Shared("/imagePullSecrets/0/name", "'b'")),
+    ("global.logging.level", "'INFO'", "'DEBUG'", Shared("/logging/level", "'DEBUG'")),
+    ("global.logging.format", "'text'", "'json'", Shared("/logging/format", "'json'")),
+    ("global.logging.accessLog", "false", "true", Shared("/logging/accessLog", "true")),
+    ("global.caBundleRef.secretRef.name", "'a'", "'b'", Shared("/caBundleRef/secretRef/name", "'b'")),
+    ("global.caBundleRef.secretRef.key", "'a'", "'b'", Shared("/caBundleRef/secretRef/key", "'b'")),
+    ("global.caBundleRef.configMapRef.name", "'a'", "'b'", Shared("/caBundleRef/configMapRef/name", "'b'")),
+    ("global.caBundleRef.configMapRef.key", "'a'", "'b'", Shared("/caBundleRef/configMapRef/key", "'b'")),
+    (
+        "services.keystone.template",
+        "{'resources': {'requests': {'cpu': '1'}}}",
+        "{'resources': {'requests': {'cpu': '2'}}}",
+        Takes(DB, "/resources/requests/cpu", "'2'"),
+    ),
+    (
+        "services.keystone.template",
+        "{}",
+        "{'replicas': 5}",
+        Refused("sets it to 3 from spec.services.keystone.replicas"),
+    ),
 ];
+
+/// The fields that the services other than Keystone have in common.
+macro_rules! service {
+    ($name:literal) => {
+        [
+            (concat!("services.", $name, ".enabled"), "true", "false", Removes(concat!($name, "/", $name))),
+            (
+                concat!("services.", $name, ".policyOverrides.rules"),
+                "",
+                "{'some_policy': 'role:a'}",
+                Takes(concat!($name, "/", $name), "/policyOverrides/rules/some_policy", "'role:a'"),
+            ),
+            (
+                concat!("services.", $name, ".policyOverrides.configMapRef.name"),
+                "'a'",
+                "'b'",
+                Takes(concat!($name, "/", $name), "/policyOverrides/configMapRef/name", "'b'"),
+            ),
+            (
+                concat!("services.", $name, ".template"),
+                "",
+                "{'extraConfig': {'DEFAULT': {'debug': 'true'}}}",
+                Takes(concat!($name, "/", $name), "/extraConfig/DEFAULT/debug", "'true'"),
+            ),
+        ]
+    };
+}
+
+const SHARED: &[[Row; 4]] =
+    &[service!("glance"), service!("placement"), service!("nova"), service!("neutron"), service!("cinder")];
+
+const REST: &[Row] = &[
+    ("openStackRelease", "'2025.2'", "'2026.1'", Takes(DB, "/image/tag", "'29.0.0'")),
+    ("deletionPolicy", "'Retain'", "'Delete'", Takes(DB, "/deletionPolicy", "'Delete'")),
+    ("services.glance.replicas", "2", "3", Takes("glance/glance", "/replicas", "3")),
+    ("services.glance.backend.type", "'rbd'", "'file'", Takes("glance/glance", "/storage/backend", "'file'")),
+    ("services.glance.backend.pool", "'a'", "'b'", Takes("glance/glance", "/storage/rbd/pool", "'b'")),
+    ("services.placement.replicas", "2", "3", Takes("placement/placement", "/replicas", "3")),
+    ("services.nova.api.replicas", "2", "5", Takes("nova/nova", "/api/replicas", "5")),
+    ("services.nova.scheduler.replicas", "2", "5", Takes("nova/nova", "/scheduler/replicas", "5")),
+    ("services.nova.conductor.replicas", "2", "5", Takes("nova/nova", "/conductor/replicas", "5")),
+    ("services.neutron.api.replicas", "2", "5", Takes("neutron/neutron", "/api/replicas", "5")),
+    ("services.cinder.api.replicas", "2", "5", Takes("cinder/cinder", "/api/replicas", "5")),
+    ("services.cinder.scheduler.replicas", "2", "5", Takes("cinder/cinder", "/scheduler/replicas", "5")),
+    ("services.cinder.volume.replicas", "1", "2", Takes("cinder/cinder", "/volume/replicas", "2")),
+    (
+        "services.cinder.backends",
+        "[{'name': 'a', 'type': 'rbd'}]",
+        "[{'name': 'b', 'type': 'rbd'}]",
+        Takes("cinder/cinder", "/backends/0/name", "'b'"),
+    ),
+    ("cortex.enabled", "true", "false", Removes("cortex/cortex")),
+    ("cortex.replicas", "2", "3", Takes("cortex/cortex", "/replicas", "3")),
+    ("cortex.pipelines", "['nova']", "['cinder']", Takes("cortex/cortex", "/pipelines/cinder/enabled", "true")),
+    ("tempest.enabled", "true", "false", Removes("tempest/tempest")),
+    ("tempest.schedule", "'0 2 * * *'", "'0 3 * * *'", Takes("tempest/tempest", "/schedule", "'0 3 * * *'")),
+    ("korc.enabled", "false", "true", Waits("sets spec.korc.enabled, and no operator")),
+    ("korc.bootstrapResources", "", "['domains']", Waits("sets spec.korc.enabled, and no operator")),
+    ("korc.cloudCredentialsRef.cloudName", "", "'a'", Waits("sets spec.korc.enabled, and no operator")),
+    ("korc.cloudCredentialsRef.secretName", "", "'a'", Waits("sets spec.korc.enabled, and no operator")),
+    ("compute.hypervisorClusters", "['a']", "['b']", Takes("nova/nova", "/cells/0/name", "'b'")),
+    ("storage.storageClusters", "", "['a']", Waits("sets spec.storage.storageClusters, and no operator")),
+    ("storage.ceph.monitors", "", "['a:1']", Waits("sets spec.storage.ceph.monitors, and no operator")),
+    ("storage.ceph.filesystem.name", "", "'a'", Waits("sets spec.storage.ceph.filesystem, and no operator")),
+    ("storage.ceph.secretRef.name", "'a'", "'b'", Takes("glance/glance", "/storage/rbd/cephSecretRef/name", "'b'")),
+    ("storage.ceph.secretRef.key", "'a'", "'b'", Takes("glance/glance", "/storage/rbd/cephSecretRef/key", "'b'")),
+    ("storage.ceph.pools.images", "'a'", "'b'", Takes("glance/glance", "/storage/rbd/pool", "'b'")),
+    ("storage.ceph.pools.volumes", "'a'", "'b'", Takes("cinder/cinder", "/backends/0/rbd/pool", "'b'")),
+    ("storage.ceph.pools.ephemeral", "'a'", "'b'", Takes("nova/nova", "/storage/rbd/pool", "'b'")),
+];
+
+/// All services, for what belongs to several of them.
+const EVERYTHING: &str = r#"{"services": {"glance": {}, "placement": {}, "nova": {}, "cinder": {}}}"#;
+const CEPH: &str = r#"{"storage": {"ceph": {"secretRef": {"name": "x"}}}}"#;
 
 /// What a field needs beside it, before and after a change of it.
 const BESIDE: &[(&str, &str)] = &[
@@ -158,11 +263,24 @@ const BESIDE: &[(&str, &str)] = &[
         r#"{"identity": {"keystone": {"bootstrap": {"adminUser": {"passwordSecretRef": {"name": "x", "key": "x"}}}}}}"#,
     ),
     ("services.keystone.enabled", r#"{"services": {"neutron": null}}"#),
+    ("services.glance", CEPH),
+    ("services.glance.backend.pool", r#"{"services": {"glance": {"backend": {"type": "rbd"}}}}"#),
+    ("services.nova", r#"{"services": {"glance": {}, "placement": {}}}"#),
+    ("services.cinder", CEPH),
+    ("cortex", EVERYTHING),
+    ("cortex", r#"{"cortex": {"enabled": true}}"#),
+    ("tempest", r#"{"tempest": {"enabled": true}}"#),
+    ("compute", EVERYTHING),
+    ("storage", EVERYTHING),
+    ("storage.ceph", CEPH),
+    ("global.caBundleRef.secretRef", r#"{"global": {"caBundleRef": {"secretRef": {"name": "x"}}}}"#),
+    ("global.caBundleRef.configMapRef", r#"{"global": {"caBundleRef": {"configMapRef": {"name": "x"}}}}"#),
 ];
 
 fn rows() -> impl Iterator<Item = (String, &'static Row)> {
     let infrastructure = INFRASTRUCTURE.iter().map(|row| (format!("infrastructure.{}", row.0), row));
-    infrastructure.chain(KEYSTONE.iter().map(|row| (row.0.to_owned(), row)))
+    let others = KEYSTONE.iter().chain(SHARED.iter().flatten()).chain(REST);
+    infrastructure.chain(others.map(|row| (row.0.to_owned(), row)))
 }
 
 /// A value as rows write it: JSON with either kind of quotes.
@@ -199,6 +317,12 @@ fn with(field: &str, text: &str) -> Value {
 
 fn find<'a>(plan: &'a Plan, child: &str) -> Option<&'a Value> {
     plan.children().find(|found| found.reference().short() == child).map(|found| &found.object.data["spec"])
+}
+
+/// Whether Keystone's kind has the first field of a place in its spec.
+fn keystone_has(place: &str) -> bool {
+    let kind = c5c3_api::find("keystone.openstack.c5c3.io/v1alpha1", "Keystone").unwrap();
+    kind.schema().has_field(&["spec", place.split('/').nth(1).unwrap()])
 }
 
 /// What there is: what others brought along, and what was made of the ControlPlane as it was.
@@ -240,6 +364,11 @@ fn every_change_takes_effect_or_is_refused_with_the_reason() {
                 at(new) == Some(value(expected)) && at(old) != at(new)
             }
             (Ok((old, new)), Removes(child)) => find(old, child).is_some() && find(new, child).is_none(),
+            (Ok((old, new)), Shared(place, expected)) => {
+                let at = |plan: &Plan| find(plan, DB).and_then(|spec| spec.pointer(place)).cloned();
+                let expected = keystone_has(place).then(|| value(expected));
+                at(new) == expected && (expected.is_none() || at(old) != at(new))
+            }
             (Ok((_, new)), Waits(part)) => crate::paper::waits(new).iter().any(|wait| wait.contains(part)),
             _ => false,
         };
@@ -267,15 +396,26 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("infrastructure.messaging", "infrastructure.rabbitmq"),
     ("infrastructure.cache", "infrastructure.memcached"),
     ("identity.keystone.replicas", "services.keystone.replicas"),
+    ("services.nova.replicas.api", "services.nova.api.replicas"),
+    ("services.nova.replicas.scheduler", "services.nova.scheduler.replicas"),
+    ("services.nova.replicas.conductor", "services.nova.conductor.replicas"),
+    ("services.neutron.replicas", "services.neutron.api.replicas"),
+    ("services.cinder.replicas.api", "services.cinder.api.replicas"),
+    ("services.cinder.replicas.scheduler", "services.cinder.scheduler.replicas"),
+    ("services.cinder.replicas.volume", "services.cinder.volume.replicas"),
 ];
+
+/// Second spellings of whole sections.
+const SECTIONS: &[&str] = &["openstack", "region", "tls"];
 
 #[test]
 fn no_field_is_forgotten() {
     let kind = c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap();
     let mut known = BTreeSet::new();
-    for part in ["infrastructure", "services.keystone", "identity", "global"] {
-        let place = format!("/properties/spec/properties/{}", part.replace('.', "/properties/"));
-        leaves(kind.open_api().pointer(&place).unwrap(), part, &mut known);
+    let schema = kind.open_api();
+    let sections = schema["properties"]["spec"]["properties"].as_object().unwrap();
+    for (name, section) in sections.iter().filter(|(name, _)| !SECTIONS.contains(&name.as_str())) {
+        leaves(section, name, &mut known);
     }
     known.retain(|field| !SPELLINGS.iter().any(|(second, _)| field.starts_with(second)));
     let tried: BTreeSet<String> = rows().map(|(field, _)| field).collect();
@@ -285,7 +425,7 @@ fn no_field_is_forgotten() {
 #[test]
 fn a_second_spelling_is_the_same_field() {
     for (second, first) in SPELLINGS {
-        let text = if second.ends_with("replicas") { "5" } else { r#"{"replicas": 5}"# };
+        let text = if second.contains("replicas") { "5" } else { r#"{"replicas": 5}"# };
         let golden = |field: &str| plan(&with(field, text), &there(None)).unwrap().golden();
         assert_eq!(golden(second), golden(first), "{second}");
         assert_ne!(golden(second), plan(&with("services.keystone", "{}"), &there(None)).unwrap().golden(), "{second}");

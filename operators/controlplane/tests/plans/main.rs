@@ -2,6 +2,10 @@
 
 mod fields;
 mod golden;
+mod images;
 mod mistakes;
 mod paper;
+mod phases;
+mod policies;
 mod schemas;
+mod templates;

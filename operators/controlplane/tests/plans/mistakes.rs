@@ -36,10 +36,8 @@ fn a_storage_class_that_is_not_there_holds_up_its_own_part_and_no_other() {
         json!({"infrastructure": {"mariadb": {"storageClass": "gold"}, "rabbitmq": {}}, "services": {"keystone": {}}});
     assert_eq!(
         waits_for(&spec, &[]),
-        [
-            "mariadb: stuck on storageclass/gold: exists (not found); spec.infrastructure.mariadb.storageClass names it; \
-          look at: kubectl get storageclasses; change the field to one of them, or create this one"
-        ]
+        ["mariadb: storageclass/gold not found; spec.infrastructure.mariadb.storageClass names it; \
+          kubectl get storageclasses; change the field to one of them, or create this one"]
     );
     let made = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "metadata": {"name": "mariadb"}, "spec": {}});
     assert!(waits_for(&spec, &[made]).is_empty(), "volumes that are there need no class");
@@ -53,12 +51,12 @@ fn an_administrators_secret_that_is_not_there_is_named_with_its_field() {
     });
     let expected = |state: &str| {
         format!(
-            "keystone: stuck on secret/boss: {state}; spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it; \
-             look at: create it: kubectl create secret generic boss -n cellar --from-literal=word=..."
+            "keystone: secret/boss {state}; spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it; \
+             create it: kubectl create secret generic boss -n cellar --from-literal=word=..."
         )
     };
-    assert_eq!(waits_for(&spec, &[]), [expected("exists (not found)")]);
-    assert_eq!(waits_for(&spec, &[secret("boss", &["password"])]), [expected("has the key word (the key is missing)")]);
+    assert_eq!(waits_for(&spec, &[]), [expected("not found")]);
+    assert_eq!(waits_for(&spec, &[secret("boss", &["password"])]), [expected("lacks the key word")]);
     assert!(waits_for(&spec, &[secret("boss", &["word"])]).is_empty());
 }
 
@@ -67,11 +65,9 @@ fn accounts_on_servers_that_exist_already_must_be_brought_along() {
     let spec = json!({"infrastructure": {"mariadb": {"host": "db.example.org"}}, "services": {"keystone": {}}});
     assert_eq!(
         waits_for(&spec, &[secret("keystone-db-credentials", &["username"])]),
-        [
-            "keystone: stuck on secret/keystone-db-credentials: has the key password (the key is missing); keystone signs in \
-          with it to the server of spec.infrastructure.mariadb.host; look at: create it: kubectl \
-          create secret generic keystone-db-credentials -n cellar --from-literal=username=... --from-literal=password=..."
-        ]
+        ["keystone: secret/keystone-db-credentials lacks the key password; keystone signs in \
+          with it to the server of spec.infrastructure.mariadb.host; create it: kubectl \
+          create secret generic keystone-db-credentials -n cellar --from-literal=username=... --from-literal=password=..."]
     );
 }
 
@@ -97,13 +93,61 @@ fn a_catalog_that_nobody_keeps_is_said_so_and_holds_up_nothing_else() {
     let plan = plan(&lab(&spec), &[]).unwrap();
     assert_eq!(
         waits(&plan),
-        [
-            "korc: stuck on controlplane/lab: has its catalog and identities as objects (spec.korc.enabled asks for it, and \
-          nobody acts on it in this version); look at: spec.korc.enabled: set it to false"
-        ]
+        ["korc: controlplane/lab sets spec.korc.enabled, and no operator of this version acts on it; \
+          spec.korc.enabled: set it to false"]
     );
     let glance = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == "glance").unwrap();
-    assert_eq!(glance.node.as_ref().unwrap().needs, ["mariadb", "memcached", "keystone"]);
+    assert_eq!(glance.node.as_ref().unwrap().needs, ["mariadb", "keystone"]);
+}
+
+#[test]
+fn settings_of_a_catalog_that_is_switched_off_are_refused() {
+    let message = refused(&json!({
+        "services": {"keystone": {}},
+        "korc": {"enabled": false, "bootstrapResources": ["domains"], "cloudCredentialsRef": {"cloudName": "x"}},
+    }));
+    let said = |field: &str| {
+        format!(
+            "spec.korc.{field}: has no effect while spec.korc.enabled is false; remove it, or set spec.korc.enabled to true"
+        )
+    };
+    assert_eq!(message, ["bootstrapResources", "cloudCredentialsRef"].map(said).join("\n"));
+}
+
+#[test]
+fn storage_that_nobody_connects_is_said_so() {
+    let spec = json!({
+        "services": {"keystone": {}},
+        "storage": {"storageClusters": ["a"], "ceph": {"monitors": ["192.0.2.1:6789"], "filesystem": {"name": "x"}}},
+    });
+    let said = waits_for(&spec, &[]);
+    let fields = ["storageClusters", "ceph.monitors", "ceph.filesystem"];
+    assert_eq!(said.len(), fields.len(), "{said:#?}");
+    for (said, field) in said.iter().zip(fields) {
+        assert!(said.starts_with("storage: controlplane/lab sets "), "{said}");
+        assert!(
+            said.contains(&format!(" sets spec.storage.{field}, and no operator of this version acts on it; ")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn cortex_needs_the_services_that_ask_it() {
+    let services = json!({"keystone": {}, "glance": {}, "placement": {}, "nova": {}});
+    let needs = |services: &Value, pipelines: &Value| {
+        let cortex = json!({"enabled": true, "pipelines": pipelines});
+        let plan = plan(&lab(&json!({"services": services, "cortex": cortex})), &[])?;
+        let cortex = plan.steps.iter().filter_map(|step| step.node.clone()).find(|node| node.name == "cortex");
+        Ok::<_, String>(cortex.unwrap().needs)
+    };
+    assert_eq!(needs(&services, &json!([])).unwrap(), ["nova"]);
+    let message = needs(&services, &json!(["nova", "cinder"])).unwrap_err();
+    assert!(message.starts_with("spec.cortex: is enabled without cinder"), "{message}");
+    let mut with_cinder = services.clone();
+    with_cinder["cinder"] = json!({});
+    assert_eq!(needs(&with_cinder, &json!([])).unwrap(), ["nova", "cinder"]);
+    assert_eq!(needs(&with_cinder, &json!(["nova"])).unwrap(), ["nova"]);
 }
 
 #[test]

@@ -9,9 +9,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
-use crate::hands::Stage;
-use crate::life::{PATIENCE, fernet_keys, ready_is, until};
-use crate::world::keystone;
+use crate::life::fernet_keys;
+use crate::world::{Stage, keystone, stage};
+use c5c3_stage::{PATIENCE, ready_is};
 
 fn secrets(stage: &Stage) -> Api<Secret> {
     Api::namespaced(stage.client.clone(), "cloud")
@@ -31,16 +31,16 @@ async fn gone(stage: &Stage, secret: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_stay_when_a_keystone_goes_and_the_next_of_its_name_has_them() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let before = fernet_keys(&stage).await;
     delete(&stage).await;
     assert_eq!(fernet_keys(&stage).await.data, before.data);
 
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let after = fernet_keys(&stage).await;
     assert_eq!(after.data, before.data);
     assert_eq!(after.metadata.annotations.unwrap()[SINCE], before.metadata.annotations.unwrap()[SINCE]);
@@ -50,10 +50,10 @@ const SINCE: &str = "keystone.openstack.c5c3.io/primary-since";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_go_with_a_keystone_that_is_told_to_leave_nothing_even_if_told_late() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let keystones: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
     let policy = Patch::Merge(json!({"spec": {"deletionPolicy": "Delete"}}));
     keystones.patch("gate", &PatchParams::default(), &policy).await.unwrap();
@@ -69,13 +69,13 @@ async fn keys_go_with_a_keystone_that_is_told_to_leave_nothing_even_if_told_late
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_backups_that_are_to_stay_after_all_stay_though_the_operator_heard_of_it_last() {
-    let stage = Stage::set().await.with_store().await;
+    let stage = stage().await.with_store().await;
     let running = stage.operate();
     stage.create(&keystone(&json!({"deletionPolicy": "Delete"}))).await;
     for secret in ["gate-fernet-keys", "gate-credential-keys"] {
         answer(&stage, secret, "SecretDeleted").await;
     }
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let pushes: Api<PushSecret> = Api::namespaced(stage.client.clone(), "cloud");
     // As External Secrets holds what it may have to take back from the store.
     let hold = Patch::Merge(json!({"metadata": {"finalizers": ["someone.example.org/hold"]}}));
@@ -116,10 +116,10 @@ async fn answer(stage: &Stage, secret: &str, reason: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_are_gone_come_back_from_the_store_and_only_without_a_backup_there_are_new_ones() {
-    let stage = Stage::set().await.with_store().await;
+    let stage = stage().await.with_store().await;
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("False", "LookingForBackup")).await;
+    stage.until(ready_is("False", "LookingForBackup")).await;
     assert!(secrets(&stage).get_opt("gate-fernet-keys").await.unwrap().is_none());
 
     let backup = KeySet::new(Key::new([1; 32]), Key::new([2; 32])).rotated(Key::new([3; 32]));
@@ -127,13 +127,14 @@ async fn keys_that_are_gone_come_back_from_the_store_and_only_without_a_backup_t
     secrets(&stage).create(&PostParams::default(), &serde_json::from_value(restored).unwrap()).await.unwrap();
     answer(&stage, "gate-fernet-keys", "SecretSynced").await;
     // One answer is there, and the other takes its time.
-    until(&stage, |object: Option<&Keystone>| {
-        let waits = object.and_then(|object| object.status.as_ref()).map(|status| &status.waiting_for);
-        waits.is_some_and(|waits| !waits.iter().any(|wait| wait.object.contains("fernet")))
-    })
-    .await;
+    stage
+        .until(|object: Option<&Keystone>| {
+            let waits = object.and_then(|object| object.status.as_ref()).map(|status| &status.service.waiting_for);
+            waits.is_some_and(|waits| !waits.iter().any(|wait| wait.object.contains("fernet")))
+        })
+        .await;
     answer(&stage, "gate-credential-keys", "SecretDeleted").await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     assert_eq!(KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap(), backup);
     assert!(secrets(&stage).get_opt("gate-credential-keys").await.unwrap().is_some());
     let asking: Api<ExternalSecret> = Api::namespaced(stage.client.clone(), "cloud");

@@ -8,32 +8,12 @@ use c5c3_harness::Fault;
 use c5c3_operator_keystone::keys::{Key, KeySet};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use kube::runtime::wait::{Condition, await_condition};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::hands::Stage;
-use crate::world::keystone;
-
-/// Long enough for a busy machine.
-pub const PATIENCE: Duration = Duration::from_mins(2);
-
-pub fn ready_is(status: &'static str, reason: &'static str) -> impl Condition<Keystone> {
-    move |object: Option<&Keystone>| {
-        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
-        let is_it = |c: &c5c3_api::blocks::Condition| {
-            c.r#type == "Ready" && format!("{:?}", c.status) == status && c.reason.as_deref() == Some(reason)
-        };
-        conditions.is_some_and(|all| all.iter().any(is_it))
-    }
-}
-
-pub async fn until(stage: &Stage, what: impl Condition<Keystone>) -> Keystone {
-    let api: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
-    let found = tokio::time::timeout(PATIENCE, await_condition(api.clone(), "gate", what)).await;
-    let Ok(found) = found else { panic!("not in time: {:#?}", api.get("gate").await.unwrap().status) };
-    found.unwrap().unwrap()
-}
+use crate::world::{Stage, keystone, stage};
+use c5c3_stage::{PATIENCE, ready_is};
 
 /// The version of every object in the namespace.
 async fn versions(stage: &Stage) -> BTreeMap<String, String> {
@@ -70,17 +50,22 @@ pub async fn fernet_keys(stage: &Stage) -> Secret {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keystone_becomes_ready_and_one_that_is_unchanged_is_not_written() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    let ready = until(&stage, ready_is("True", "Ready")).await;
-    let status = ready.status.unwrap();
-    assert_eq!(status.endpoint.as_deref(), Some("http://gate.cloud.svc.cluster.local:5000/v3"));
-    assert!(status.conditions.iter().all(|c| format!("{:?}", c.status) == "True"), "{:?}", status.conditions);
-    until(&stage, |object: Option<&Keystone>| {
-        object.is_some_and(|object| object.status.as_ref().is_some_and(|status| status.installed_release.is_some()))
-    })
-    .await;
+    let ready = stage.until_ready().await;
+    let status = ready.status.unwrap().service;
+    assert_eq!(status.endpoint.as_deref(), Some("http://gate.cloud.svc.cluster.local:5000"));
+    let untrue = |c: &&c5c3_api::blocks::Condition| format!("{:?}", c.status) != "True";
+    let untrue: Vec<&str> = status.conditions.iter().filter(untrue).map(|c| c.r#type.as_str()).collect();
+    assert_eq!(untrue, ["Progressing", "Degraded"]);
+    stage
+        .until(|object: Option<&Keystone>| {
+            object.is_some_and(|object| {
+                object.status.as_ref().is_some_and(|status| status.service.installed_release.is_some())
+            })
+        })
+        .await;
     drop(running);
 
     let before = versions(&stage).await;
@@ -102,7 +87,7 @@ async fn a_keystone_becomes_ready_and_one_that_is_unchanged_is_not_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keystone_gets_there_through_conflicts_failures_and_lost_answers() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     stage.cluster.inject(Fault::answer(409).to("patch", "/secrets").times(3));
     stage.cluster.inject(Fault::answer(500).to("patch", "/jobs").times(2));
     stage.cluster.inject(Fault::lose_answer().to("patch", "/secrets/gate-fernet-keys").times(2));
@@ -110,12 +95,12 @@ async fn a_keystone_gets_there_through_conflicts_failures_and_lost_answers() {
     stage.cluster.inject(Fault::disconnect().to("patch", "/keystones").times(2));
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_that_is_killed_again_and_again_loses_no_key() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     stage.create(&keystone(&json!({}))).await;
     let mut keys = None;
     for milliseconds in [5, 10, 20, 40, 60, 80, 100] {
@@ -128,13 +113,13 @@ async fn an_operator_that_is_killed_again_and_again_loses_no_key() {
         keys = now;
     }
     let _running = stage.operate();
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     assert!(keys.is_none() || keys == fernet_keys(&stage).await.data);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_of_somebodys_is_left_alone_and_reported() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let mine = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "gate", "namespace": "cloud"},
                       "spec": {"ports": [{"port": 80}]}});
     stage.create(&mine).await;
@@ -142,21 +127,22 @@ async fn an_object_of_somebodys_is_left_alone_and_reported() {
     let before = services.get("gate").await.unwrap();
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    let stuck = until(&stage, ready_is("False", "ForeignObject")).await;
-    let message = stuck.status.unwrap().conditions.into_iter().find(|c| c.r#type == "DeploymentReady").unwrap().message;
-    assert!(message.unwrap().contains("service/gate: is not in the way"));
+    let stuck = stage.until(ready_is("False", "ForeignObject")).await;
+    let message =
+        stuck.status.unwrap().service.conditions.into_iter().find(|c| c.r#type == "DeploymentReady").unwrap().message;
+    assert!(message.unwrap().contains("service/gate already exists and is"));
     assert_eq!(services.get("gate").await.unwrap().resource_version(), before.resource_version());
 
     services.delete("gate", &DeleteParams::default()).await.unwrap();
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proposed_rotation_is_looked_at_and_taken_and_a_wrong_one_is_not() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
     let patch = |name: &'static str, patch: Value| {
         let secrets = secrets.clone();
@@ -170,13 +156,14 @@ async fn a_proposed_rotation_is_looked_at_and_taken_and_a_wrong_one_is_not() {
     let present = KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap();
     let wrong = KeySet::new(Key::new([1; 32]), Key::new([2; 32]));
     patch("gate-fernet-keys-rotation", json!({"data": wrong.data()})).await;
-    until(&stage, |object: Option<&Keystone>| {
-        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
-        let refused =
-            |c: &c5c3_api::blocks::Condition| c.message.as_ref().is_some_and(|text| text.contains("was refused"));
-        conditions.is_some_and(|all| all.iter().any(|c| c.r#type == "FernetKeysReady" && refused(c)))
-    })
-    .await;
+    stage
+        .until(|object: Option<&Keystone>| {
+            let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.service.conditions);
+            let refused =
+                |c: &c5c3_api::blocks::Condition| c.message.as_ref().is_some_and(|text| text.contains("was refused"));
+            conditions.is_some_and(|all| all.iter().any(|c| c.r#type == "FernetKeysReady" && refused(c)))
+        })
+        .await;
     assert_eq!(KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap(), present);
 
     let next = present.rotated(Key::new([3; 32]));
@@ -195,10 +182,10 @@ async fn a_proposed_rotation_is_looked_at_and_taken_and_a_wrong_one_is_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_password_runs_the_bootstrap_again_and_a_wrong_spec_changes_nothing() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let jobs = stage.api(&json!({"apiVersion": "batch/v1", "kind": "Job"}));
     let bootstrap = || async {
         let all = jobs.list(&ListParams::default()).await.unwrap();
@@ -219,15 +206,56 @@ async fn a_changed_password_runs_the_bootstrap_again_and_a_wrong_spec_changes_no
     }
 
     let api: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let before = versions(&stage).await;
     let wrong = Patch::Merge(json!({"spec": {"extraConfig": {"token": {"expirations": "1"}}}}));
     api.patch("gate", &PatchParams::default(), &wrong).await.unwrap();
-    let refused = until(&stage, ready_is("False", "InvalidSpec")).await;
-    let message = refused.status.unwrap().conditions.remove(0).message.unwrap();
+    let refused = stage.until(ready_is("False", "InvalidSpec")).await;
+    let message = refused.status.unwrap().service.conditions.remove(0).message.unwrap();
     assert!(message.contains("did you mean expiration?"), "{message}");
     let mut after = versions(&stage).await;
     let own = format!("{}/gate", Keystone::kind(&()));
     after.insert(own.clone(), before[&own].clone());
     assert_eq!(after, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_rotated_although_the_spec_is_wrong() {
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    stage.until_ready().await;
+    let wrong = Patch::Merge(json!({"spec": {"extraConfig": {"token": {"expirations": "1"}}}}));
+    stage.objects().patch("gate", &PatchParams::default(), &wrong).await.unwrap();
+    stage.until(ready_is("False", "InvalidSpec")).await;
+
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
+    let since =
+        json!({"metadata": {"annotations": {"keystone.openstack.c5c3.io/primary-since": "1=2026-01-01T00:00:00Z"}}});
+    secrets.patch("gate-fernet-keys", &PatchParams::default(), &Patch::Merge(since)).await.unwrap();
+    let present = KeySet::read(&fernet_keys(&stage).await.data.unwrap()).unwrap();
+    let proposed = json!({"data": present.rotated(Key::new([3; 32])).data()});
+    secrets.patch("gate-fernet-keys-rotation", &PatchParams::default(), &Patch::Merge(proposed)).await.unwrap();
+    let taken = |secret: Option<&Secret>| {
+        let keys = secret.and_then(|secret| secret.data.as_ref()).and_then(|data| KeySet::read(data).ok());
+        keys.is_some_and(|keys| keys.primary() == 2)
+    };
+    tokio::time::timeout(PATIENCE, await_condition(secrets, "gate-fernet-keys", taken)).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_somebody_brings_along_are_used_and_taken_over() {
+    let stage = stage().await;
+    let brought = KeySet::new(Key::new([7; 32]), Key::new([8; 32]));
+    for name in ["gate-fernet-keys", "gate-credential-keys"] {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"},
+                            "data": brought.data()});
+        stage.create(&secret).await;
+    }
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    stage.until_ready().await;
+    let keys = fernet_keys(&stage).await;
+    assert_eq!(KeySet::read(&keys.data.unwrap()).unwrap(), brought);
+    assert!(keys.metadata.labels.unwrap().contains_key("c5c3.io/owner-uid"));
 }

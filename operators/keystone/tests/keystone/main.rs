@@ -1,7 +1,6 @@
 //! Keystone objects: their plans, every field of them, and their life on a cluster.
 
 mod fields;
-mod hands;
 mod keys;
 mod life;
 mod plans;

@@ -6,9 +6,8 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::hands::Stage;
-use crate::life::{PATIENCE, ready_is, until};
-use crate::world::keystone;
+use crate::world::{Stage, keystone, stage};
+use c5c3_stage::PATIENCE;
 
 /// The bootstrap Jobs that there are.
 async fn bootstraps(stage: &Stage) -> Vec<String> {
@@ -34,7 +33,7 @@ async fn another(stage: &Stage, than: &str) -> String {
 
 /// A Keystone whose bootstrap runs and runs, and the name of the Job.
 async fn begun(stage: &Stage) -> String {
-    *stage.endless.lock().unwrap() = Some("gate-bootstrap-");
+    stage.jobs.endless(Some("gate-bootstrap-"));
     stage.create(&keystone(&json!({}))).await;
     another(stage, "").await
 }
@@ -47,7 +46,7 @@ async fn change_password(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_works_is_let_finish_before_the_next_one_starts() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     let first = begun(&stage).await;
     let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "cloud");
@@ -60,26 +59,26 @@ async fn a_run_that_works_is_let_finish_before_the_next_one_starts() {
 
     change_password(&stage).await;
     let is_told = |object: Option<&Keystone>| {
-        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
+        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.service.conditions);
         let about = format!("job/{first}: has ended");
         let says = |text: Option<&String>| text.is_some_and(|text| text.contains(&about));
         conditions.is_some_and(|all| all.iter().any(|c| c.r#type == "BootstrapReady" && says(c.message.as_ref())))
     };
-    until(&stage, is_told).await;
+    stage.until(is_told).await;
     assert_eq!(bootstraps(&stage).await, [first.as_str()]);
 
-    *stage.endless.lock().unwrap() = None;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.jobs.endless(None);
+    stage.until_ready().await;
     assert_ne!(another(&stage, &first).await, first);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_does_nothing_makes_way_for_the_next_one() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     let first = begun(&stage).await;
     change_password(&stage).await;
     another(&stage, &first).await;
-    *stage.endless.lock().unwrap() = None;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.jobs.endless(None);
+    stage.until_ready().await;
 }

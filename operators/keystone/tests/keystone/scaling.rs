@@ -7,9 +7,8 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
-use crate::hands::Stage;
-use crate::life::{PATIENCE, ready_is, until};
-use crate::world::keystone;
+use crate::world::{Stage, keystone, stage};
+use c5c3_stage::PATIENCE;
 
 /// Changes the Keystone, and says how many pods its Deployment asks for once the change is there, by the CPU in it.
 async fn replicas(stage: &Stage, cpu: &'static str, mut change: Value) -> Option<i32> {
@@ -28,10 +27,10 @@ async fn replicas(stage: &Stage, cpu: &'static str, mut change: Value) -> Option
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_pod_goes_when_autoscaling_is_switched_on_and_the_autoscaler_has_the_say_from_its_first_word() {
-    let stage = Stage::set().await;
+    let stage = stage().await;
     let _running = stage.operate();
     stage.create(&keystone(&json!({}))).await;
-    until(&stage, ready_is("True", "Ready")).await;
+    stage.until_ready().await;
     let on = json!({"autoscaling": {"minReplicas": 2, "maxReplicas": 5, "targetCPUUtilization": 50}});
     assert_eq!(replicas(&stage, "1", on).await, Some(3));
 

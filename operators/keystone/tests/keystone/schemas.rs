@@ -5,7 +5,7 @@ use c5c3_kit::testing::schemas;
 use c5c3_schema::Schema;
 use serde_json::{Value, json};
 
-use crate::world::{World, example, keystone};
+use crate::world::{example, keystone, with_keys, world};
 
 /// What has a default in the lists of an HTTPRoute, by the Gateway API's own definition.
 fn http_route() -> Schema {
@@ -42,11 +42,11 @@ fn check(plan: &Plan) -> Vec<String> {
 fn whatever_is_written_is_accepted_and_comes_back_as_it_was_written() {
     let store = json!({"apiVersion": "external-secrets.io/v1", "kind": "ClusterSecretStore",
                        "metadata": {"name": "openbao-cluster-store"}, "spec": {"provider": {}}});
-    let world = World::default().with(store);
+    let world = world().with(store);
     let full = example(include_str!("../../../../examples/keystone/keystone-full.yaml"));
     let asking = check(&world.plan(&full).unwrap());
     assert_eq!(asking, ["ExternalSecret", "ExternalSecret", "Database", "User", "Grant", "Certificate"]);
     let gate = json!({"parentRef": {"name": "public"}, "hostname": "id.example.net", "path": "/identity"});
-    let open = world.with_keys().plan(&keystone(&json!({ "gateway": gate }))).unwrap();
+    let open = with_keys(world).plan(&keystone(&json!({ "gateway": gate }))).unwrap();
     assert_eq!(check(&open), ["PushSecret", "PushSecret", "Database", "User", "Grant", "HTTPRoute"]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, keystone};
+use crate::world::{World, keystone, world};
 
 /// A Keystone of a tag, and how far it is.
 fn at(tag: &str, status: &Value) -> Value {
@@ -38,21 +38,21 @@ fn status(world: &World, object: &Value) -> Value {
 #[test]
 fn a_new_keystone_is_synchronised_at_once_and_remembers_its_version() {
     let fresh = at("28.0.0", &json!({}));
-    assert_eq!(jobs(&World::default(), &fresh), ["gate-db-sync", "gate-bootstrap"]);
-    assert_eq!(status(&World::default(), &fresh), json!({}));
-    let world = World::default().with(rolled("28.0.0"));
+    assert_eq!(jobs(&world(), &fresh), ["gate-db-sync", "gate-bootstrap"]);
+    assert_eq!(status(&world(), &fresh), json!({}));
+    let world = world().with(rolled("28.0.0"));
     assert_eq!(status(&world, &fresh), json!({"installedRelease": "28.0.0"}));
 }
 
 #[test]
 fn an_upgrade_expands_then_rolls_then_contracts() {
     let upgrading = json!({"installedRelease": "27.0.0", "targetRelease": "28.0.0", "upgradePhase": "Expanding"});
-    let world = World::default().with(rolled("27.0.0"));
+    let world = world().with(rolled("27.0.0"));
     let begun = at("28.0.0", &json!({"installedRelease": "27.0.0"}));
     assert_eq!(jobs(&world, &begun), ["gate-db-expand", "gate-bootstrap"]);
     assert_eq!(status(&world, &begun), upgrading);
 
-    let world = World::default().with(rolled("28.0.0"));
+    let world = crate::world::world().with(rolled("28.0.0"));
     let mut contracting = upgrading.clone();
     contracting["upgradePhase"] = "Contracting".into();
     assert_eq!(
@@ -73,7 +73,7 @@ fn an_upgrade_expands_then_rolls_then_contracts() {
 
 #[test]
 fn the_old_tag_is_a_way_back_until_the_schema_is_contracted() {
-    let world = World::default().with(rolled("28.0.0"));
+    let world = world().with(rolled("28.0.0"));
     let expanding = json!({"installedRelease": "27.0.0", "targetRelease": "28.0.0", "upgradePhase": "Expanding"});
     assert_eq!(jobs(&world, &at("27.0.0", &expanding)), ["gate-db-sync", "gate-bootstrap"]);
     let contracting = json!({"installedRelease": "27.0.0", "targetRelease": "28.0.0", "upgradePhase": "Contracting"});
@@ -82,6 +82,6 @@ fn the_old_tag_is_a_way_back_until_the_schema_is_contracted() {
 
 #[test]
 fn releases_are_not_skipped() {
-    let refused = World::default().plan(&at("28.0.0", &json!({"installedRelease": "26.0.0"}))).unwrap_err();
-    assert!(refused.contains("upgrade to 27.x first"), "{refused}");
+    let refused = world().plan(&at("28.0.0", &json!({"installedRelease": "26.0.0"}))).unwrap_err();
+    assert!(refused.contains("upgrade to 27.x (2025.1) first"), "{refused}");
 }

@@ -1,0 +1,48 @@
+//! What the status of every OpenStack service has.
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Condition, WaitStatus};
+
+/// What an operator observed of a service. Part of each service's status.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceStatus {
+    /// `Ready`, and one condition for each step of the service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The generation that the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What is waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub waiting_for: Vec<WaitStatus>,
+    /// Where the API answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub endpoint: Option<String>,
+    /// The version that runs, and that the database has the schema of; the last that was known while an image by digest,
+    /// branch or commit runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub installed_release: Option<String>,
+    /// The version that is being upgraded to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub target_release: Option<String>,
+    /// How far an upgrade is: `Expanding` adds to the schema and replaces pods, `Contracting` removes what only the old
+    /// version used, after which there is no way back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub upgrade_phase: Option<String>,
+    /// How many API pods there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Selector of the API pods, for autoscalers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub selector: Option<String>,
+}

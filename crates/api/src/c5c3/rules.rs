@@ -1,0 +1,173 @@
+//! What is wrong with a ControlPlane beyond its schema, and its second spellings.
+
+use c5c3_schema::Problem;
+
+use super::{ControlPlane, ControlPlaneSpec, CortexDomain, GlanceService, ImageStore, Template};
+use crate::alias::{Alias, alias};
+use crate::blocks::{CronSchedule, Duration};
+use crate::catalog::{Rules, problem};
+
+impl Rules for ControlPlane {
+    const ALIASES: &'static [Alias] = &[
+        alias("openstack", "services"),
+        alias("region", "global.region"),
+        alias("tls.enabled", "global.tls.enabled"),
+        alias("tls.issuerRef", "global.tls.issuerRef.name"),
+        alias("infrastructure.database", "infrastructure.mariadb"),
+        alias("infrastructure.messaging", "infrastructure.rabbitmq"),
+        alias("infrastructure.cache", "infrastructure.memcached"),
+        alias("identity.keystone.replicas", "services.keystone.replicas"),
+        alias("services.nova.replicas.api", "services.nova.api.replicas"),
+        alias("services.nova.replicas.scheduler", "services.nova.scheduler.replicas"),
+        alias("services.nova.replicas.conductor", "services.nova.conductor.replicas"),
+        alias("services.neutron.replicas", "services.neutron.api.replicas"),
+        alias("services.cinder.replicas.api", "services.cinder.api.replicas"),
+        alias("services.cinder.replicas.scheduler", "services.cinder.scheduler.replicas"),
+        alias("services.cinder.replicas.volume", "services.cinder.volume.replicas"),
+    ];
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = missing_services(&self.spec);
+        problems.extend(no_issuer(&self.spec));
+        problems.extend(no_schedule(&self.spec));
+        problems.extend(several_on_one_volume(&self.spec));
+        problems.extend(without_korc(&self.spec));
+        problems.extend(templates(&self.spec));
+        problems
+    }
+}
+
+fn no_issuer(spec: &ControlPlaneSpec) -> Option<Problem> {
+    let tls = spec.global.as_ref()?.tls.as_ref()?;
+    (tls.enabled == Some(true) && tls.issuer_ref.is_none()).then(|| {
+        problem(
+            "spec.global.tls.issuerRef",
+            "is missing, and TLS is enabled",
+            "name a cert-manager issuer, or set spec.global.tls.enabled to false",
+        )
+    })
+}
+
+fn no_schedule(spec: &ControlPlaneSpec) -> Option<Problem> {
+    let fernet = spec.services.as_ref()?.keystone.as_ref()?.fernet.as_ref()?;
+    let interval = fernet.rotation_interval.as_ref().filter(|interval| rotation_schedule(interval).is_none())?;
+    Some(problem(
+        "spec.services.keystone.fernet.rotationInterval",
+        format!("\"{interval}\" cannot be kept as a schedule"),
+        "use 1h to 23h in whole hours, or whole days up to 28, such as 24h or 168h",
+    ))
+}
+
+fn several_on_one_volume(spec: &ControlPlaneSpec) -> Option<Problem> {
+    let glance = spec.services.as_ref()?.glance.as_ref()?;
+    let on_a_volume =
+        |glance: &GlanceService| glance.backend.as_ref().is_some_and(|backend| backend.r#type == ImageStore::File);
+    (on_a_volume(glance) && glance.replicas?.get() > 1).then(|| {
+        problem(
+            "spec.services.glance.replicas",
+            "has several replicas on a volume that one node at a time can mount",
+            "set it to 1, or spec.services.glance.backend.type to rbd",
+        )
+    })
+}
+
+/// Settings of a catalog that is not kept as objects, which nobody would look at.
+fn without_korc(spec: &ControlPlaneSpec) -> Vec<Problem> {
+    let Some(korc) = spec.korc.as_ref().filter(|korc| !korc.enabled) else { return Vec::new() };
+    let set = [
+        ("spec.korc.bootstrapResources", !korc.bootstrap_resources.is_empty()),
+        ("spec.korc.cloudCredentialsRef", korc.cloud_credentials_ref.is_some()),
+    ];
+    let unused = set.into_iter().filter(|(_, is_set)| *is_set);
+    unused
+        .map(|(field, _)| {
+            let what = "has no effect while spec.korc.enabled is false";
+            problem(field, what, "remove it, or set spec.korc.enabled to true")
+        })
+        .collect()
+}
+
+/// What is wrong with the services' templates, by the rules of the services' own kinds.
+fn templates(spec: &ControlPlaneSpec) -> Vec<Problem> {
+    let Some(services) = spec.services.as_ref() else { return Vec::new() };
+    let templates: [(&str, &str, Option<&Template>); 6] = [
+        ("keystone", "Keystone", services.keystone.as_ref().map(|service| &service.template)),
+        ("glance", "Glance", services.glance.as_ref().map(|service| &service.template)),
+        ("placement", "Placement", services.placement.as_ref().map(|service| &service.template)),
+        ("nova", "Nova", services.nova.as_ref().map(|service| &service.template)),
+        ("neutron", "Neutron", services.neutron.as_ref().map(|service| &service.template)),
+        ("cinder", "Cinder", services.cinder.as_ref().map(|service| &service.template)),
+    ];
+    let written = templates.into_iter().filter_map(|(service, kind, template)| Some((service, kind, template?)));
+    written.flat_map(|(service, kind, template)| template.problems(service, kind)).collect()
+}
+
+/// The cron expression that fires every `interval`, if there is one.
+pub fn rotation_schedule(interval: &Duration) -> Option<CronSchedule> {
+    let seconds = interval.get().as_secs();
+    let hours = seconds / 3600;
+    let text = match hours {
+        _ if hours == 0 || !seconds.is_multiple_of(3600) => return None,
+        24 => "0 0 * * *".to_owned(),
+        168 => "0 0 * * 0".to_owned(),
+        1..24 => format!("0 */{hours} * * *"),
+        _ if hours.is_multiple_of(24) && hours / 24 <= 28 => format!("0 0 */{} * *", hours / 24),
+        _ => return None,
+    };
+    CronSchedule::new(text).ok()
+}
+
+/// Services that are enabled without what they cannot start without.
+fn missing_services(spec: &ControlPlaneSpec) -> Vec<Problem> {
+    let services = spec.services.clone().unwrap_or_default();
+    let enabled = [
+        ("keystone", services.keystone.is_some_and(|s| s.enabled)),
+        ("glance", services.glance.is_some_and(|s| s.enabled)),
+        ("placement", services.placement.is_some_and(|s| s.enabled)),
+        ("nova", services.nova.is_some_and(|s| s.enabled)),
+        ("neutron", services.neutron.is_some_and(|s| s.enabled)),
+        ("cinder", services.cinder.is_some_and(|s| s.enabled)),
+    ];
+    let is_on = |name: &str| enabled.iter().any(|(service, on)| *service == name && *on);
+    let cortex = spec.cortex.as_ref().is_some_and(|cortex| cortex.enabled);
+    let decides = |domain: CortexDomain| cortex && spec.cortex_pipelines().contains(&domain);
+    let needs: &[(&str, bool, &[&str])] = &[
+        ("spec.services.glance", is_on("glance"), &["keystone"]),
+        ("spec.services.placement", is_on("placement"), &["keystone"]),
+        ("spec.services.nova", is_on("nova"), &["keystone", "placement", "glance"]),
+        ("spec.services.neutron", is_on("neutron"), &["keystone"]),
+        ("spec.services.cinder", is_on("cinder"), &["keystone"]),
+        ("spec.cortex", decides(CortexDomain::Nova), &["nova"]),
+        ("spec.cortex", decides(CortexDomain::Cinder), &["cinder"]),
+        ("spec.tempest", spec.tempest.as_ref().is_some_and(|t| t.enabled), &["keystone"]),
+    ];
+    let mut problems = Vec::new();
+    for (path, on, needed) in needs {
+        let missing: Vec<&str> = needed.iter().copied().filter(|name| *on && !is_on(name)).collect();
+        if !missing.is_empty() {
+            problems.push(problem(
+                *path,
+                format!("is enabled without {}, which it cannot start without", missing.join(" and ")),
+                format!("enable {}, or set {path}.enabled to false", missing.join(" and ")),
+            ));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_becomes_a_schedule_or_is_refused() {
+        let schedule = |text: &str| rotation_schedule(&Duration::new(text).unwrap()).map(|s| s.to_string());
+        assert_eq!(schedule("24h").as_deref(), Some("0 0 * * *"));
+        assert_eq!(schedule("168h").as_deref(), Some("0 0 * * 0"));
+        assert_eq!(schedule("48h").as_deref(), Some("0 0 */2 * *"));
+        assert_eq!(schedule("6h").as_deref(), Some("0 */6 * * *"));
+        for refused in ["90m", "30s", "25h", "960h"] {
+            assert_eq!(schedule(refused), None, "{refused}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A watch that survives errors: each is logged and counted, and the watch is started again, later each time.
+//!
+//! kube's own pause between attempts starts over with each of them, because an attempt begins with an event that is no
+//! error. Here only a list that was read to its end counts as well again.
+
+use futures::{Stream, StreamExt, stream};
+use kube::Api;
+use kube::core::Resource;
+use kube::runtime::utils::Backoff as _;
+use kube::runtime::watcher::{self, DefaultBackoff, Event, watcher};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+use crate::object::is_not_found;
+
+/// Whose watch it is, and of what.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    /// The controller.
+    pub(crate) controller: &'static str,
+    /// The kind that is watched.
+    pub(crate) kind: String,
+    /// Where breaks are counted.
+    pub(crate) metrics: Metrics,
+    /// Cancelled once the first list was read to its end, or the kind is known not to be installed.
+    pub(crate) listed: CancellationToken,
+}
+
+impl Watched {
+    /// A watch of that controller on that kind.
+    pub(crate) fn new(controller: &'static str, kind: &str, metrics: &Metrics) -> Self {
+        Self { controller, kind: kind.to_owned(), metrics: metrics.clone(), listed: CancellationToken::new() }
+    }
+}
+
+/// Watches for as long as somebody listens.
+pub(crate) fn watch<K>(api: Api<K>, config: watcher::Config, watched: Watched) -> impl Stream<Item = Event<K>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+{
+    let breaks = Breaks { watched, pause: DefaultBackoff::default(), absent: false };
+    stream::unfold((watcher(api, config).boxed(), breaks), |(mut events, mut breaks)| async move {
+        loop {
+            match events.next().await? {
+                Ok(event) => {
+                    breaks.goes_on(&event);
+                    return Some((event, (events, breaks)));
+                }
+                Err(error) => {
+                    breaks.broke(&error);
+                    tokio::time::sleep(breaks.pause.next()?).await;
+                }
+            }
+        }
+    })
+}
+
+/// What has become of the attempts so far.
+struct Breaks {
+    watched: Watched,
+    pause: DefaultBackoff,
+    /// Whether the kind is known not to be installed, which is said once.
+    absent: bool,
+}
+
+impl Breaks {
+    fn goes_on<K>(&mut self, event: &Event<K>) {
+        if matches!(event, Event::Init | Event::InitApply(_)) {
+            return;
+        }
+        self.pause.reset();
+        self.watched.listed.cancel();
+        if std::mem::take(&mut self.absent) {
+            let Watched { controller, kind, .. } = &self.watched;
+            tracing::info!(controller, kind, "the kind is installed now, and watched");
+        }
+    }
+
+    fn broke(&mut self, error: &watcher::Error) {
+        let Watched { controller, kind, metrics, listed } = &self.watched;
+        if is_absent(error) {
+            listed.cancel();
+            if !std::mem::replace(&mut self.absent, true) {
+                tracing::info!(controller, kind, "the kind is not installed; it is watched when it is");
+            }
+            return;
+        }
+        tracing::warn!(controller, kind, %error, "a watch broke and is started again");
+        metrics.watch_broke(controller);
+    }
+}
+
+/// Whether the API does not know the kind: a list of one that it knows is never not found.
+fn is_absent(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(error) if is_not_found(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
+
+    use super::*;
+
+    fn breaks() -> Breaks {
+        let watched = Watched::new("press", "Apple", &Metrics::default());
+        Breaks { watched, pause: DefaultBackoff::default(), absent: false }
+    }
+
+    fn list_failed(code: u16) -> watcher::Error {
+        let status = Status { code, ..Status::failure("no", "No") };
+        watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn a_kind_that_is_not_installed_is_no_broken_watch_and_is_noticed_when_it_comes() {
+        let mut breaks = breaks();
+        for _ in 0..3 {
+            breaks.goes_on(&Event::<ConfigMap>::Init);
+            assert_eq!(breaks.watched.listed.is_cancelled(), breaks.absent, "nobody waits for the list of such a kind");
+            breaks.broke(&list_failed(404));
+        }
+        assert!(breaks.absent && !breaks.watched.metrics.text().contains("press"));
+        breaks.goes_on(&Event::<ConfigMap>::InitDone);
+        assert!(!breaks.absent);
+        breaks.broke(&list_failed(403));
+        assert!(!breaks.absent && breaks.watched.metrics.text().contains("press"));
+    }
+
+    #[test]
+    fn each_attempt_that_fails_is_followed_by_a_longer_pause() {
+        let mut breaks = breaks();
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            breaks.goes_on(&Event::<ConfigMap>::Init);
+            pauses.push(breaks.pause.next().unwrap());
+        }
+        assert!(pauses[7] > 10 * pauses[0], "{pauses:?}");
+        breaks.goes_on(&Event::<ConfigMap>::InitDone);
+        assert!(pauses[7] > 5 * breaks.pause.next().unwrap(), "it starts over once a list was read");
+    }
+}

@@ -1,0 +1,241 @@
+//! The controller of every service: reads what a description names, looks for mistakes, and makes the plan.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use c5c3_api::Problem;
+use c5c3_api::ext::cert_manager::Certificate;
+use c5c3_api::openstack::ServiceObject;
+use c5c3_kit::retention::Retained;
+use c5c3_kit::{Controller, Inputs, KindRef, Plan, Probe, Ref, Verdict, Wait};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::Resource;
+use serde_json::Value;
+
+use crate::api::Api;
+use crate::component::API;
+use crate::database::Server;
+use crate::ground::{Given, Ground, Missing};
+use crate::identity::Identity;
+use crate::instance::Instance;
+use crate::messaging::Bus;
+use crate::parts::Parts;
+use crate::policy::{self, Rules, Unusable};
+use crate::scene::{Resolved, Scene, render};
+use crate::service::Service;
+use crate::upgrade::{self, Course, Progress, Seen};
+use crate::workload::Workload;
+use crate::{dependencies, fragment, record, tls};
+
+/// The controller of a service's objects.
+pub struct Operated<S>(PhantomData<S>);
+
+impl<S> Default for Operated<S> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<S: Service> fmt::Debug for Operated<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operated<{}>", S::NAME)
+    }
+}
+
+/// An object whose spec is good: what it stands on, and what is to be done with its database.
+#[derive(Debug)]
+pub struct Valid {
+    resolved: Result<Resolved, Missing>,
+    course: Course,
+    progress: Progress,
+}
+
+impl<S: Service> Controller for Operated<S>
+where
+    <S::Kind as Resource>::Scope: 'static,
+{
+    type Kind = S::Kind;
+    type Valid = Valid;
+    const NAME: &'static str = S::NAME;
+    const CONDITIONS: &'static [&'static str] = S::CONDITIONS;
+    const FINALIZER: Option<&'static str> = Some(S::FINALIZER);
+    const PROBES: bool = true;
+
+    fn children(&self) -> Vec<KindRef> {
+        let mut kinds: Vec<KindRef> = Api::children().into();
+        kinds.extend(Workload::children());
+        kinds.extend(Server::children());
+        kinds.extend(Bus::children());
+        kinds.extend([KindRef::of::<Secret>(), KindRef::of::<ConfigMap>(), KindRef::of::<NetworkPolicy>()]);
+        kinds.extend([KindRef::of::<Job>(), KindRef::of::<Certificate>()]);
+        kinds.extend(S::children());
+        let mut distinct: Vec<KindRef> = Vec::new();
+        for kind in kinds {
+            if !distinct.contains(&kind) {
+                distinct.push(kind);
+            }
+        }
+        distinct
+    }
+
+    /// Databases, brokers, caches and Keystone are among what can be depended on.
+    fn reads(&self) -> Vec<KindRef> {
+        let mut kinds = dependencies::reads();
+        kinds.extend(Identity::reads());
+        kinds.extend(Bus::reads());
+        kinds.extend(S::reads());
+        kinds
+    }
+
+    fn observes(&self) -> Vec<KindRef> {
+        let observed = [
+            KindRef::of::<Deployment>(),
+            KindRef::of::<StatefulSet>(),
+            KindRef::of::<DaemonSet>(),
+            KindRef::of::<Job>(),
+            KindRef::of::<CronJob>(),
+        ];
+        let children = self.children();
+        observed.into_iter().filter(|kind| children.contains(kind)).collect()
+    }
+
+    fn needs(&self, inputs: &Inputs<S::Kind>) -> Vec<Ref> {
+        let mut needs = Parts::<S>::new(inputs).needs(inputs);
+        needs.extend(S::needs(inputs));
+        needs
+    }
+
+    fn probes(&self, inputs: &Inputs<S::Kind>) -> Vec<Probe> {
+        let parts = Parts::<S>::new(inputs);
+        if parts.serves(inputs) { parts.probe().into_iter().collect() } else { Vec::new() }
+    }
+
+    fn validate(&self, inputs: &Inputs<S::Kind>) -> Verdict<Valid> {
+        let parts = Parts::<S>::new(inputs);
+        let mut problems = spec_problems(&parts);
+        let rules = rules(&parts, inputs).map_err(|found| problems.extend(found)).unwrap_or(Ok(Rules::new()));
+        let (settings, waits, wrong) =
+            fragment::read(&parts.object.operations().extra_config_from, inputs, &parts.instance.namespace);
+        problems.extend(wrong);
+        let unset = [parts.owned(), parts.description.only_in_spec.to_vec()].concat();
+        problems.extend(fragment::problems(&settings, parts.catalogue(), &unset));
+        let given = Given { runs: parts.has_run(), rules, settings: (settings, waits) };
+        let resolved = resolve(&parts, inputs, given);
+        let contracted = {
+            let (course, progress) = (Course::Contract, &parts.recorded);
+            Scene { inputs, parts: &parts, resolved: resolved.as_ref(), course, progress }.contracted()
+        };
+        let (tag, rolled) = (parts.tag(), parts.rolled(inputs));
+        let seen = Seen { service: S::NAME, wanted: tag.as_deref(), rolled, contracted };
+        match upgrade::course(&parts.recorded, seen).map_err(|found| problems.push(found)) {
+            Ok((course, progress)) if problems.is_empty() => Verdict::Valid(Valid { resolved, course, progress }),
+            _ => Verdict::Invalid(problems.into()),
+        }
+    }
+
+    fn plan(&self, valid: &Valid, inputs: &Inputs<S::Kind>) -> Plan {
+        let parts = Parts::<S>::new(inputs);
+        let Valid { resolved, course, progress } = valid;
+        let scene = Scene { inputs, parts: &parts, resolved: resolved.as_ref(), course: *course, progress };
+        let plan = scene.plan().upgrading(progress.phase.is_some());
+        with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs)
+    }
+
+    /// Steps of the service's own, and whether the API answers. What the rest stands on is not looked for: nothing of it changes.
+    fn maintain(&self, inputs: &Inputs<S::Kind>) -> Option<Plan> {
+        let parts = Parts::<S>::new(inputs);
+        let (missing, progress) = (Missing::default(), parts.recorded.clone());
+        let resolved = Err(&missing);
+        let scene = Scene { inputs, parts: &parts, resolved, course: Course::Sync, progress: &progress };
+        Some(with_status(scene.maintenance(), &parts, &progress, inputs))
+    }
+
+    fn retention(&self, object: &Value) -> Vec<Retained> {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let instance = Instance { service: S::NAME, name: text("name"), namespace: text("namespace") };
+        let keeps = S::DATABASE_STAYS || object["spec"]["deletionPolicy"] != "Delete";
+        let mut retained = vec![Retained::new(record::reference(&instance)).kept(keeps)];
+        // A schema is dropped with the object that asked for it, and never when it merely moves to another server.
+        if !keeps && !object["metadata"]["deletionTimestamp"].is_null() {
+            let parsed = serde_json::from_value::<S::Kind>(object.clone()).ok();
+            let servers = parsed.map(|parsed| S::describe(&parsed, &instance).databases).unwrap_or_default();
+            retained.extend(servers.iter().flat_map(Server::dropped));
+        }
+        retained.extend(S::retention(object, &instance));
+        retained
+    }
+}
+
+/// Everything that is wrong with a spec in ways that no schema finds.
+fn spec_problems<S: Service>(parts: &Parts<'_, S>) -> Vec<Problem> {
+    let mut problems = parts.additions().problems(parts.catalogue(), &parts.owned());
+    problems.extend(S::problems(parts.object));
+    problems.extend(tls::problems(parts.object.tls()));
+    problems
+}
+
+/// Finds everything that the configuration is made from and renders it, or says all that is missing.
+fn resolve<S: Service>(parts: &Parts<'_, S>, inputs: &Inputs<S::Kind>, given: Given) -> Result<Resolved, Missing> {
+    let ground = Ground::find(&parts.description, inputs, given)?;
+    match render(parts, &ground) {
+        Ok(conf) => Ok(Resolved { ground, conf }),
+        // What users write was looked at before; what is left is what a Secret holds.
+        Err(error) => {
+            let secret = parts.needs(inputs).swap_remove(0);
+            let wait = Wait::on(&secret)
+                .condition("can be written to a file")
+                .now(format!("holds a value that cannot be written to a file: {error}"));
+            Err(Missing { secrets: vec![wait.failed("Malformed")], ..Missing::default() })
+        }
+    }
+}
+
+/// The policies, or the wait for them; or what is wrong with them.
+fn rules<S: Service>(parts: &Parts<'_, S>, inputs: &Inputs<S::Kind>) -> Result<Result<Rules, Wait>, Vec<Problem>> {
+    let overrides = parts.object.policy_overrides();
+    match policy::rules(overrides, inputs, &parts.instance.namespace, parts.catalogue()) {
+        Ok(rules) => Ok(Ok(rules)),
+        Err(Unusable::Wait(wait)) => Ok(Err(*wait)),
+        Err(Unusable::Problems(problems)) => Err(problems),
+    }
+}
+
+/// Events of an upgrade: each phase, and its end.
+fn told(plan: Plan, before: &Progress, after: &Progress) -> Plan {
+    let (installed, target) = (after.installed.as_deref().unwrap_or("nothing"), after.target.as_deref());
+    match (after.phase.as_deref(), target) {
+        (Some("Expanding"), Some(target)) => plan.event(
+            "UpgradeExpanding",
+            format!("from {installed} to {target}: the schema is extended, then pods are replaced"),
+        ),
+        (Some(_), Some(target)) => {
+            plan.event("UpgradeContracting", format!("to {target}: there is no way back from here"))
+        }
+        _ if before.target.is_some() && before.target.as_deref() == after.installed.as_deref() => {
+            plan.event("UpgradeCompleted", format!("{installed} runs"))
+        }
+        _ if before.target.is_some() => plan.event("UpgradeTakenBack", format!("{installed} runs again")),
+        _ => plan,
+    }
+}
+
+fn with_status<S: Service>(plan: Plan, parts: &Parts<'_, S>, progress: &Progress, inputs: &Inputs<S::Kind>) -> Plan {
+    let live = parts.api_component().and_then(|component| parts.live(component, inputs));
+    let replicas = live.and_then(|live| live.data["status"]["replicas"].as_i64());
+    let labels = parts.instance.labels(API);
+    let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let progress = progress.clone();
+    let fields: [(&str, Option<Value>); 6] = [
+        ("endpoint", parts.endpoint().map(Into::into)),
+        ("selector", Some(selector.join(",").into())),
+        ("replicas", replicas.map(Into::into)),
+        ("installedRelease", progress.installed.map(Into::into)),
+        ("targetRelease", progress.target.map(Into::into)),
+        ("upgradePhase", progress.phase.map(Into::into)),
+    ];
+    let known = fields.into_iter().filter_map(|(field, value)| Some((field, value?)));
+    known.fold(plan, |plan, (field, value)| plan.status(field, value))
+}

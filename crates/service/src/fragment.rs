@@ -1,0 +1,138 @@
+//! Configuration that users keep in Secrets: fragments in the format of the service's own file, merged over everything else.
+
+use c5c3_api::blocks::SecretKeyRef;
+use c5c3_api::{Problem, problem};
+use c5c3_kit::ini::{Ini, IniError, OsloValue};
+use c5c3_kit::{Inputs, Ref, Wait};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Resource;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::catalogue::Catalogue;
+use crate::config::{Owned, unwritable};
+
+/// An option of a fragment. Its value may be a secret, and is in no message.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    path: String,
+    section: String,
+    option: String,
+    value: SecretString,
+}
+
+/// The Secrets that are named.
+pub fn needs(references: &[SecretKeyRef], namespace: &str) -> Vec<Ref> {
+    references.iter().map(|one| Ref::namespaced::<Secret>(namespace, one.name.to_string())).collect()
+}
+
+/// The settings of all fragments, the waits for Secrets that are missing, and what is wrong with the others.
+pub fn read<K: Resource>(
+    references: &[SecretKeyRef],
+    inputs: &Inputs<K>,
+    namespace: &str,
+) -> (Vec<Setting>, Vec<Wait>, Vec<Problem>) {
+    let (mut settings, mut waits, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, one) in references.iter().enumerate() {
+        let secret = Ref::namespaced::<Secret>(namespace, one.name.to_string());
+        let path = format!("spec.extraConfigFrom[{index}]({}/{})", one.name, one.key);
+        match inputs.secret(&secret, &one.key.to_string()) {
+            Ok(text) => match parse(&path, text.expose_secret()) {
+                Ok(found) => settings.extend(found),
+                Err(found) => problems.push(found),
+            },
+            Err(wait) => {
+                let because = format!("it holds configuration that spec.extraConfigFrom[{index}] names");
+                waits.push(wait.because(because).called("WaitingForExtraConfig"));
+            }
+        }
+    }
+    (settings, waits, problems)
+}
+
+/// Reads a fragment. Lines are not quoted in messages.
+fn parse(path: &str, text: &str) -> Result<Vec<Setting>, Problem> {
+    let mut section = "DEFAULT".to_owned();
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let wrong =
+            |what: &str| problem(path, format!("line {} {what}", number + 1), "write [section] and option = value");
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if line.starts_with([' ', '\t']) {
+            return Err(wrong("continues the one before, which is not supported"));
+        }
+        if let Some(name) = trimmed.strip_prefix('[') {
+            let name = name.strip_suffix(']').ok_or_else(|| wrong("opens a section and does not close it"))?;
+            name.clone_into(&mut section);
+            continue;
+        }
+        let (option, value) = trimmed.split_once('=').ok_or_else(|| wrong("is no option"))?;
+        let option = option.trim().to_owned();
+        found.push(Setting {
+            path: format!("{path}.{section}.{option}"),
+            section: section.clone(),
+            option,
+            value: value.trim().to_owned().into(),
+        });
+    }
+    Ok(found)
+}
+
+/// Everything that is wrong with settings: names that the release does not have, options that are the operator's own.
+pub fn problems(settings: &[Setting], catalogue: Option<&Catalogue>, owned: &[Owned]) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for Setting { path, section, option, value } in settings {
+        if let Some((.., instead)) = owned.iter().find(|(own, name, _)| own == section && name == option) {
+            found.push(problem(path, "is set by the operator", *instead));
+        } else if let Err(error) = Ini::new().set(section, option, OsloValue::raw_secret(value.clone())) {
+            found.push(unwritable(path.clone(), &error));
+        } else {
+            found.extend(catalogue.and_then(|catalogue| catalogue.check(path, section, option, value.expose_secret())));
+        }
+    }
+    found
+}
+
+/// Writes settings over what is there.
+pub fn apply(settings: &[Setting], conf: &mut Ini) -> Result<(), IniError> {
+    for Setting { section, option, value, .. } in settings {
+        conf.set(section, option, OsloValue::raw_secret(value.clone()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_is_read_as_the_service_would_and_what_is_wrong_is_named_by_line() {
+        let read = parse("p", "# bind\n[ldap]\nurl = ldaps://d.example.net\npassword=a=b\n\n[DEFAULT]\ndebug = true\n")
+            .unwrap();
+        let names: Vec<String> = read.iter().map(|one| one.path.clone()).collect();
+        assert_eq!(names, ["p.ldap.url", "p.ldap.password", "p.DEFAULT.debug"]);
+        assert_eq!(read[1].value.expose_secret(), "a=b");
+        for (text, what) in [
+            ("[ldap\n", "line 1 opens"),
+            ("a = b\nhunter2\n", "line 2 is no option"),
+            ("a = b\n  c\n", "line 2 continues"),
+        ] {
+            let wrong = parse("p", text).unwrap_err();
+            assert!(wrong.what.starts_with(what) && !wrong.what.contains("hunter2"), "{}", wrong.what);
+        }
+    }
+
+    #[test]
+    fn options_of_the_operator_and_names_that_the_release_does_not_have_are_refused_without_their_values() {
+        let settings =
+            parse("p", "[database]\nconnection = hunter2\n[ldap]\nurls = hunter2\n[token]\nexpiration = hunter2\n")
+                .unwrap();
+        let owned = [("database", "connection", "use spec.database")];
+        let found = problems(&settings, Catalogue::of("keystone", "2025.2"), &owned);
+        let text: Vec<String> = found.iter().map(|one| format!("{}: {} {}", one.path, one.what, one.fix)).collect();
+        assert_eq!(found.len(), 3, "{text:?}");
+        assert!(text.iter().all(|text| !text.contains("hunter2")), "{text:?}");
+    }
+}

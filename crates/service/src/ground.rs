@@ -1,0 +1,185 @@
+//! Everything that a service stands on, once it is known: accounts, addresses, credentials, policies. Or all that is missing.
+
+use c5c3_kit::ini::{Ini, IniError};
+use c5c3_kit::{Inputs, Wait};
+use kube::Resource;
+use secrecy::SecretString;
+
+use crate::cache::Servers;
+use crate::database::{Account, Opened, Server};
+use crate::fragment::Setting;
+use crate::health::Check;
+use crate::identity::Access;
+use crate::messaging::Connected;
+use crate::network::Reach;
+use crate::pod::Mount;
+use crate::policy::Rules;
+use crate::service::Description;
+use crate::wsgi::THREADS;
+
+/// What was looked up and is there.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The databases.
+    pub databases: Vec<Opened>,
+    /// The message brokers.
+    pub buses: Vec<Connected>,
+    /// Keystone.
+    pub identity: Option<Access>,
+    /// The cache servers.
+    pub cache: Vec<String>,
+    /// Policies that replace the service's own.
+    pub rules: Rules,
+    /// Configuration from Secrets.
+    pub settings: Vec<Setting>,
+    reaches: Vec<Reach>,
+}
+
+/// What is missing, step by step; and the accounts that are known, for databases wait for nothing else.
+#[derive(Clone, Debug, Default)]
+pub struct Missing {
+    /// Accounts that are known.
+    pub accounts: Vec<(Server, Account)>,
+    /// Waits for Secrets.
+    pub secrets: Vec<Wait>,
+    /// Waits for database servers.
+    pub database: Vec<Wait>,
+    /// Waits for message brokers.
+    pub messaging: Vec<Wait>,
+    /// Waits for everything else that the configuration is made from.
+    pub config: Vec<Wait>,
+}
+
+impl Missing {
+    fn is_nothing(&self) -> bool {
+        [&self.secrets, &self.database, &self.messaging, &self.config].iter().all(|waits| waits.is_empty())
+    }
+}
+
+/// What an object gives beside its description.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// Whether the service has run before: then nothing is asked of others but to be known, because they come back.
+    pub(crate) runs: bool,
+    /// The policies, or the wait for them.
+    pub(crate) rules: Result<Rules, Wait>,
+    /// Configuration from Secrets, and the waits for it.
+    pub(crate) settings: (Vec<Setting>, Vec<Wait>),
+}
+
+impl Ground {
+    /// Finds everything, or says all that is missing.
+    pub(crate) fn find<K: Resource>(
+        description: &Description,
+        inputs: &Inputs<K>,
+        given: Given,
+    ) -> Result<Self, Missing> {
+        let mut missing = Missing::default();
+        let mut databases = Vec::new();
+        for server in &description.databases {
+            let account = server.account(inputs).map_err(|waits| missing.secrets.extend(waits)).ok();
+            let address = server.address(inputs, given.runs).map_err(|wait| missing.database.push(wait)).ok();
+            missing.accounts.extend(account.clone().map(|account| (server.clone(), account)));
+            if let (Some(account), Some(address)) = (account, address) {
+                databases.push(Opened { server: server.clone(), account, address });
+            }
+        }
+        let mut buses = Vec::new();
+        for bus in &description.messaging {
+            match bus.connect(inputs, given.runs) {
+                Ok(connected) => buses.push(connected),
+                Err((secrets, brokers)) => {
+                    missing.secrets.extend(secrets);
+                    missing.messaging.extend(brokers);
+                }
+            }
+        }
+        let identity = description.identity.as_ref().map(|identity| identity.access(inputs));
+        let identity = identity.transpose().map_err(|waits| missing.secrets.extend(waits)).ok().flatten();
+        let cache = cache(description.cache.as_ref(), inputs).map_err(|wait| missing.config.push(wait));
+        let rules = given.rules.map_err(|wait| missing.config.push(wait));
+        let (settings, waits) = given.settings;
+        missing.config.extend(waits);
+        for secret in &description.secrets {
+            let found = inputs.secret(&secret.reference, &secret.key);
+            let wait = found.err().map(|wait| wait.because(secret.because).called(secret.reason));
+            missing.secrets.extend(wait);
+        }
+        match (cache, rules) {
+            (Ok(cache), Ok(rules)) if missing.is_nothing() => {
+                let mut reaches: Vec<Reach> = databases.iter().map(Opened::reach).collect();
+                reaches.extend(buses.iter().flat_map(Connected::reaches));
+                reaches.extend(identity.as_ref().map(Access::reach));
+                reaches.extend(description.cache.iter().flat_map(|servers| servers.reaches(&cache)));
+                Ok(Self { databases, buses, identity, cache, rules, settings, reaches })
+            }
+            _ => Err(missing),
+        }
+    }
+
+    /// The database that holds a schema.
+    ///
+    /// # Panics
+    /// If the description names no such schema: that is a bug of the operator, which every test of it finds.
+    pub fn database(&self, schema: &str) -> &Opened {
+        let holds = |opened: &&Opened| opened.server.schemas().iter().any(|name| name == schema);
+        self.databases.iter().find(holds).expect("the description names the schema")
+    }
+
+    /// The first database, and the first schema of it: what most services have.
+    ///
+    /// # Panics
+    /// If the description names no database.
+    pub fn main_database(&self) -> (&Opened, &str) {
+        let opened = self.databases.first().expect("the description names a database");
+        (opened, &opened.server.schemas()[0])
+    }
+
+    /// Writes a section of a database: the URL with the account in it, and a pool for the threads of a process.
+    pub fn database_section(&self, conf: &mut Ini, section: &str, schema: &str) -> Result<(), IniError> {
+        conf.set(section, "connection", self.database(schema).url(schema))?;
+        Self::pool(conf, section)
+    }
+
+    /// The pool of connections of a process.
+    pub fn pool(conf: &mut Ini, section: &str) -> Result<(), IniError> {
+        // A connection that the server has closed is not used again; a thread never waits for another's.
+        conf.set(section, "connection_recycle_time", 600)?;
+        conf.set(section, "max_pool_size", THREADS + 1)?;
+        conf.set(section, "max_retries", -1)?;
+        Ok(())
+    }
+
+    /// Writes `[keystone_authtoken]`; nothing for a service without an identity.
+    pub fn authtoken(&self, conf: &mut Ini) -> Result<(), IniError> {
+        self.identity.iter().try_for_each(|access| access.authtoken(conf, &self.cache))
+    }
+
+    /// `transport_url` of the first message broker.
+    pub fn transport_url(&self) -> Option<SecretString> {
+        self.buses.first().map(Connected::url)
+    }
+
+    /// The certificates that every pod mounts.
+    pub fn mounts(&self) -> Vec<Mount> {
+        let databases = self.databases.iter().flat_map(|opened| opened.server.mounts());
+        let buses = self.buses.iter().flat_map(Connected::mounts);
+        databases.chain(buses).chain(self.identity.iter().flat_map(Access::mounts)).collect()
+    }
+
+    /// What pods have to reach.
+    pub fn reaches(&self) -> &[Reach] {
+        &self.reaches
+    }
+
+    /// What a pod checks to be ready.
+    pub(crate) fn checks(&self, databases: bool, buses: bool) -> Vec<Check> {
+        let databases = self.databases.iter().filter(|_| databases).map(|opened| Check::Database(opened.connection()));
+        let buses = self.buses.iter().filter(|_| buses).map(Connected::check);
+        databases.chain(buses).collect()
+    }
+}
+
+fn cache<K: Resource>(servers: Option<&Servers>, inputs: &Inputs<K>) -> Result<Vec<String>, Wait> {
+    servers.map_or_else(|| Ok(Vec::new()), |servers| servers.addresses(inputs))
+}

@@ -1,0 +1,61 @@
+//! What a pod checks of the servers that its service cannot do without: databases and message brokers.
+//!
+//! `health.py` runs beside a WSGI application and answers over HTTP; in the pod of a worker it runs once per probe.
+
+use k8s_openapi::api::core::v1::{ExecAction, Probe};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use crate::wsgi::Wsgi;
+
+/// How far above the API's port the one of `health.py` is.
+pub const ABOVE: i32 = 20_000;
+
+/// The path that says whether the pod can serve.
+pub const READY: &str = "/";
+/// The path that says whether the application listens.
+pub const ALIVE: &str = "/alive";
+
+/// A server that a pod must reach to be ready.
+#[derive(Clone, Debug)]
+pub enum Check {
+    /// A database, as `pymysql.connect` takes it.
+    Database(Value),
+    /// One of these addresses must accept connections: a message broker's nodes.
+    AnyOf(Vec<(String, i32)>),
+}
+
+impl Check {
+    fn json(&self) -> Value {
+        match self {
+            Self::Database(connection) => json!({ "database": connection }),
+            Self::AnyOf(addresses) => json!({ "anyOf": addresses }),
+        }
+    }
+}
+
+/// The file of a component's settings; that of the API without a name.
+pub(crate) fn settings(component: Option<&str>) -> String {
+    component.map_or_else(|| "health.json".to_owned(), |component| format!("health-{component}.json"))
+}
+
+/// The settings: what is checked, and for a web application where it answers and where the application listens.
+pub(crate) fn content(checks: &[Check], wsgi: Option<&Wsgi>) -> SecretString {
+    let checks: Vec<Value> = checks.iter().map(Check::json).collect();
+    let (port, application) = (wsgi.map(Wsgi::health_port), wsgi.map(Wsgi::own_port));
+    json!({"checks": checks, "port": port, "application": application}).to_string().into()
+}
+
+/// The readiness of a pod without a port.
+pub(crate) fn probe(python: &str, folder: &str, component: &str) -> Probe {
+    let settings = settings(Some(component));
+    let command = vec![python.to_owned(), format!("{folder}/health.py"), "once".into(), settings];
+    Probe {
+        exec: Some(ExecAction { command: Some(command) }),
+        // An interpreter is started for each of them.
+        period_seconds: Some(30),
+        timeout_seconds: Some(10),
+        failure_threshold: Some(2),
+        ..Probe::default()
+    }
+}

@@ -1,0 +1,371 @@
+//! A service's message broker: a virtual host and an account on a RabbitmqCluster, or external brokers.
+
+use c5c3_api::blocks::{self, HostPort};
+use c5c3_api::ext::NamedRef;
+use c5c3_api::ext::rabbitmq::{
+    Permission, PermissionSpec, Permissions, QueueType, RabbitmqCluster, RabbitmqClusterRef, User, UserSpec, Vhost,
+    VhostSpec,
+};
+use c5c3_kit::ini::{Ini, IniError};
+use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, hash, readiness};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Resource;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::health::Check;
+use crate::instance::{Instance, host};
+use crate::network::Reach;
+use crate::pod::Mount;
+use crate::url::escaped;
+
+/// The ports of a broker, plain and with TLS.
+const PORT: i32 = 5672;
+const TLS_PORT: i32 = 5671;
+
+/// A message broker, and a service's account and virtual host on it.
+#[derive(Clone, Debug)]
+pub struct Bus {
+    instance: Instance,
+    /// What its volumes and folders are called: `messaging`.
+    name: String,
+    place: Place,
+    vhost: String,
+    secret: Ref,
+    /// The Secret of the CA certificate, and its key.
+    ca: Option<(Ref, String)>,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Managed(Ref),
+    External(Vec<(String, i32)>),
+}
+
+/// A broker whose account and addresses are known.
+#[derive(Clone, Debug)]
+pub struct Connected {
+    bus: Bus,
+    username: String,
+    password: SecretString,
+    addresses: Vec<(String, i32)>,
+    /// Whether connections are encrypted, and the CA that the broker's certificate is from.
+    tls: bool,
+    ca: Option<(Ref, String)>,
+}
+
+impl Bus {
+    /// The broker of a spec, or the conventional one: the RabbitmqCluster `rabbitmq`, with a virtual host of the instance's name.
+    pub fn new(instance: &Instance, spec: Option<&blocks::Messaging>) -> Self {
+        let secret = |name: String| Ref::namespaced::<Secret>(&instance.namespace, name);
+        let place = if let Some(hosts) = spec.and_then(|spec| spec.hosts.as_ref()) {
+            Place::External(hosts.iter().map(split).collect())
+        } else {
+            let reference = spec.and_then(|spec| spec.cluster_ref.as_ref());
+            let namespace = reference.and_then(|reference| reference.namespace.as_ref()).map(ToString::to_string);
+            let name = reference.map_or_else(|| "rabbitmq".to_owned(), |reference| reference.name.to_string());
+            Place::Managed(Ref::namespaced::<RabbitmqCluster>(
+                namespace.unwrap_or_else(|| instance.namespace.clone()),
+                name,
+            ))
+        };
+        let given = spec.and_then(|spec| spec.secret_ref.as_ref()).map(|secret| secret.name.to_string());
+        let ca = spec.and_then(|spec| spec.tls.as_ref()).map(|tls| &tls.ca_secret_ref);
+        let key = |key: Option<String>| key.unwrap_or_else(|| "ca.crt".into());
+        Self {
+            name: "messaging".into(),
+            vhost: instance.name.clone(),
+            secret: secret(given.unwrap_or_else(|| format!("{}-rabbitmq-credentials", instance.service))),
+            ca: ca.map(|ca| (secret(ca.name.to_string()), key(ca.key.as_ref().map(ToString::to_string)))),
+            instance: instance.clone(),
+            place,
+        }
+    }
+
+    /// Calls a further broker by a name of its own, which its virtual host has too.
+    pub fn called(self, name: &str) -> Self {
+        Self { name: name.into(), vhost: self.instance.named(name), ..self }
+    }
+
+    /// The kinds of its objects.
+    pub fn children() -> [KindRef; 3] {
+        [KindRef::of::<Vhost>(), KindRef::of::<User>(), KindRef::of::<Permission>()]
+    }
+
+    /// The kinds that [`Self::needs`] names.
+    pub fn reads() -> [KindRef; 1] {
+        [KindRef::of::<RabbitmqCluster>()]
+    }
+
+    /// What has to be read.
+    pub fn needs<K: Resource>(&self, inputs: &Inputs<K>) -> Vec<Ref> {
+        let cluster = match &self.place {
+            Place::Managed(cluster) => Some(cluster.clone()),
+            Place::External(_) => None,
+        };
+        let ca = self.authority(inputs).map(|(ca, _)| ca);
+        [Some(self.secret.clone()), cluster, ca].into_iter().flatten().collect()
+    }
+
+    /// The Secret of the CA that the broker's certificate is from: the spec's, or the one that its certificate came with.
+    fn authority<K: Resource>(&self, inputs: &Inputs<K>) -> Option<(Ref, String)> {
+        let own = || {
+            let Place::Managed(reference) = &self.place else { return None };
+            let secret = tls_secret(inputs.get(reference)?)?;
+            // A Secret of another namespace cannot be mounted.
+            let near = reference.namespace.as_deref() == Some(self.instance.namespace.as_str());
+            near.then(|| (Ref::namespaced::<Secret>(&self.instance.namespace, secret), "ca.crt".to_owned()))
+        };
+        self.ca.clone().or_else(own)
+    }
+
+    /// The account and the addresses, or the waits for both: those for Secrets, and those for the broker.
+    pub fn connect<K: Resource>(&self, inputs: &Inputs<K>, at_once: bool) -> Result<Connected, (Vec<Wait>, Vec<Wait>)> {
+        let because = "the service signs in to its message broker with it";
+        let value = |key: &str| {
+            let wait = inputs.secret(&self.secret, key);
+            wait.map_err(|wait| wait.because(because).called("WaitingForMQCredentials"))
+        };
+        let ca = self.authority(inputs);
+        let trusted = ca.as_ref().map(|(ca, key)| {
+            let because = "the broker's certificate is verified with it";
+            inputs.secret(ca, key).map_err(|wait| wait.because(because).called("WaitingForMQCertificate"))
+        });
+        match (value("username"), value("password"), self.addresses(inputs, at_once), trusted.transpose()) {
+            (Ok(username), Ok(password), Ok((addresses, tls)), Ok(_)) => Ok(Connected {
+                bus: self.clone(),
+                username: username.expose_secret().to_owned(),
+                password,
+                addresses,
+                tls: tls || ca.is_some(),
+                ca,
+            }),
+            (username, password, addresses, trusted) => {
+                let mut secrets: Vec<Wait> =
+                    [username.err(), password.err(), trusted.err()].into_iter().flatten().collect();
+                secrets.dedup();
+                Err((secrets, addresses.err().into_iter().collect()))
+            }
+        }
+    }
+
+    fn addresses<K: Resource>(&self, inputs: &Inputs<K>, at_once: bool) -> Result<(Vec<(String, i32)>, bool), Wait> {
+        let reference = match &self.place {
+            Place::External(hosts) => return Ok((hosts.clone(), hosts.iter().any(|(_, port)| *port == TLS_PORT))),
+            Place::Managed(reference) => reference,
+        };
+        let because = format!("it holds the virtual host {}", self.vhost);
+        let missing = || inputs.missing(reference).because(because.clone()).called("WaitingForRabbitMQ");
+        let cluster = inputs.get(reference).ok_or_else(missing)?;
+        if let Some(wait) = readiness::wait(reference, cluster).filter(|_| !at_once) {
+            return Err(wait.because(because).called("WaitingForRabbitMQ"));
+        }
+        let tls = tls_secret(cluster).is_some();
+        let namespace = reference.namespace.as_deref().unwrap_or(&self.instance.namespace);
+        let nodes = cluster.data["spec"]["replicas"].as_i64().unwrap_or(1);
+        let port = if tls { TLS_PORT } else { PORT };
+        let node = |index: i64| {
+            let name = format!("{0}-server-{index}.{0}-nodes", reference.name);
+            (host(&name, namespace), port)
+        };
+        // Each node by its own name, so that a client finds another one when its node is gone.
+        Ok(((0..nodes).map(node).collect(), tls))
+    }
+
+    /// Virtual host, user and permission on a RabbitmqCluster; nothing on external brokers, where they must exist.
+    pub fn objects(&self) -> Vec<Child> {
+        let Place::Managed(cluster) = &self.place else { return Vec::new() };
+        let namespace = cluster.namespace.clone().filter(|other| *other != self.instance.namespace);
+        let reference = RabbitmqClusterRef { namespace, ..RabbitmqClusterRef::new(&cluster.name) };
+        // None of them can be moved or renamed: another broker or Secret is another object.
+        let usual = cluster.name == "rabbitmq" && reference.namespace.is_none();
+        let moved = |base: String, what: &str| hash::named(&base, &hash::short(what.as_bytes()));
+        let base = if usual { self.vhost.clone() } else { moved(self.vhost.clone(), &cluster.to_string()) };
+        let usual = self.secret.name == format!("{}-rabbitmq-credentials", self.instance.service);
+        let user = if usual { base.clone() } else { moved(base.clone(), &self.secret.name) };
+        let meta = |name: &str| self.instance.meta(name, "messaging");
+        let mut vhost = Vhost::new(
+            &base,
+            VhostSpec {
+                rabbitmq_cluster_reference: reference.clone(),
+                name: self.vhost.clone(),
+                default_queue_type: Some(QueueType::Quorum),
+                ..VhostSpec::default()
+            },
+        );
+        vhost.metadata = meta(&base);
+        let secret = Some(NamedRef { name: self.secret.name.clone() });
+        let mut account = User::new(
+            &user,
+            UserSpec {
+                rabbitmq_cluster_reference: reference.clone(),
+                import_credentials_secret: secret,
+                ..UserSpec::default()
+            },
+        );
+        account.metadata = meta(&user);
+        let mut permission = Permission::new(
+            &user,
+            PermissionSpec {
+                rabbitmq_cluster_reference: reference,
+                vhost: self.vhost.clone(),
+                user_reference: Some(NamedRef { name: user.clone() }),
+                permissions: Permissions::all(),
+                ..PermissionSpec::default()
+            },
+        );
+        permission.metadata = meta(&user);
+        vec![Child::new(&vhost), Child::new(&account), Child::new(&permission)]
+    }
+
+    fn folder(&self) -> String {
+        format!("/etc/{}-tls", self.name)
+    }
+}
+
+impl Connected {
+    /// `transport_url`: every node, with the account.
+    pub fn url(&self) -> SecretString {
+        let (user, password) = (escaped(&self.username), escaped(self.password.expose_secret()));
+        let bracketed = |host: &String| if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let nodes = self.addresses.iter().map(|(host, port)| format!("{user}:{password}@{}:{port}", bracketed(host)));
+        let nodes: Vec<String> = nodes.collect();
+        format!("rabbit://{}/{}", nodes.join(","), escaped(&self.bus.vhost)).into()
+    }
+
+    /// `transport_url` and `[oslo_messaging_rabbit]`: replicated queues, and TLS if the broker speaks it.
+    pub fn configure(&self, conf: &mut Ini) -> Result<(), IniError> {
+        const SECTION: &str = "oslo_messaging_rabbit";
+        conf.set("DEFAULT", "transport_url", self.url())?;
+        conf.set(SECTION, "rabbit_quorum_queue", true)?;
+        conf.set(SECTION, "rabbit_transient_quorum_queue", true)?;
+        // A thread of its own answers heartbeats while the service computes.
+        conf.set(SECTION, "heartbeat_in_pthread", true)?;
+        if self.tls {
+            conf.set(SECTION, "ssl", true)?;
+            if let Some((_, key)) = &self.ca {
+                conf.set(SECTION, "ssl_ca_file", format!("{}/{key}", self.bus.folder()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The certificate that pods mount.
+    pub fn mounts(&self) -> Vec<Mount> {
+        let name = format!("{}-ca", self.bus.name);
+        let mount =
+            |(secret, key): &(Ref, String)| Mount::secret_items(&name, &secret.name, &self.bus.folder(), &[(key, key)]);
+        self.ca.iter().map(mount).collect()
+    }
+
+    /// What a pod checks to be ready.
+    pub fn check(&self) -> Check {
+        Check::AnyOf(self.addresses.clone())
+    }
+
+    /// What pods have to reach.
+    pub fn reaches(&self) -> Vec<Reach> {
+        let namespace = match &self.bus.place {
+            Place::Managed(cluster) => cluster.namespace.clone(),
+            Place::External(_) => None,
+        };
+        self.addresses.iter().map(|(_, port)| Reach { namespace: namespace.clone(), port: *port }).collect()
+    }
+}
+
+fn tls_secret(cluster: &kube::api::DynamicObject) -> Option<String> {
+    cluster.data["spec"]["tls"]["secretName"].as_str().map(ToOwned::to_owned)
+}
+
+fn split(address: &HostPort) -> (String, i32) {
+    let text = address.to_string();
+    let (host, port) = text.rsplit_once(':').unwrap_or((&text, ""));
+    (host.trim_matches(['[', ']']).to_owned(), port.parse().unwrap_or(PORT))
+}
+
+#[cfg(test)]
+mod tests {
+    use c5c3_kit::inputs::Found;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn bus(spec: &Value) -> Bus {
+        let instance = Instance { service: "kestrel", name: "gate".into(), namespace: "cloud".into() };
+        Bus::new(&instance, Some(&serde_json::from_value(spec.clone()).unwrap()))
+    }
+
+    fn inputs(bus: &Bus, cluster: Option<&Value>) -> Inputs<ConfigMap> {
+        let mut inputs = Inputs::new(ConfigMap::default(), jiff::Timestamp::UNIX_EPOCH);
+        let secret = |data: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "any", "namespace": "cloud"}, "data": data});
+        let all = secret(json!({"username": "Z2F0ZQ==", "password": "YS9i", "ca.crt": "Q0E="}));
+        let mut found: Vec<Value> = cluster.cloned().into_iter().collect();
+        found.push(all);
+        for object in &found {
+            for need in bus.needs(&inputs).into_iter().filter(|need| object["kind"] == need.resource.kind.as_str()) {
+                if !inputs.has_read(&need) {
+                    inputs.insert(need, Found::Object(Box::new(serde_json::from_value(object.clone()).unwrap())));
+                }
+            }
+        }
+        inputs
+    }
+
+    fn cluster(tls: bool) -> Value {
+        let mut cluster = json!({"apiVersion": "rabbitmq.com/v1beta1", "kind": "RabbitmqCluster",
+            "metadata": {"name": "rabbitmq", "namespace": "cloud", "generation": 1}, "spec": {"replicas": 2},
+            "status": {"observedGeneration": 1, "conditions": [
+                {"type": "AllReplicasReady", "status": "True"}, {"type": "ClusterAvailable", "status": "True"},
+                {"type": "ReconcileSuccess", "status": "True"}]}});
+        if tls {
+            cluster["spec"]["tls"] = json!({"secretName": "rabbitmq-tls"});
+        }
+        cluster
+    }
+
+    #[test]
+    fn every_node_of_a_cluster_is_in_the_url_with_the_account_escaped() {
+        let bus = bus(&json!({}));
+        let connected = bus.connect(&inputs(&bus, Some(&cluster(false))), false).unwrap();
+        assert_eq!(
+            connected.url().expose_secret(),
+            "rabbit://gate:a%2Fb@rabbitmq-server-0.rabbitmq-nodes.cloud.svc.cluster.local:5672,\
+             gate:a%2Fb@rabbitmq-server-1.rabbitmq-nodes.cloud.svc.cluster.local:5672/gate"
+        );
+        let names: Vec<String> = bus.objects().iter().map(|child| child.reference().short()).collect();
+        assert_eq!(names, ["vhost/gate", "user/gate", "permission/gate"]);
+    }
+
+    #[test]
+    fn a_broker_with_tls_is_trusted_by_the_ca_of_its_certificate() {
+        let bus = bus(&json!({}));
+        let connected = bus.connect(&inputs(&bus, Some(&cluster(true))), false).unwrap();
+        let mut conf = Ini::new();
+        connected.configure(&mut conf).unwrap();
+        let text = conf.render();
+        let text = text.expose_secret();
+        assert!(text.contains("ssl_ca_file = /etc/messaging-tls/ca.crt") && text.contains(":5671"), "{text}");
+        assert_eq!(connected.mounts().len(), 1);
+    }
+
+    #[test]
+    fn external_brokers_have_no_objects_and_a_ca_of_the_spec() {
+        let spec =
+            json!({"hosts": ["mq1.example.net:5671", "[2001:db8::1]:5671"], "tls": {"caSecretRef": {"name": "mq-ca"}}});
+        let bus = bus(&spec);
+        assert!(bus.objects().is_empty());
+        let connected = bus.connect(&inputs(&bus, None), false).unwrap();
+        assert!(connected.tls);
+        assert_eq!(connected.reaches()[0], Reach { namespace: None, port: 5671 });
+        assert_eq!(connected.addresses[1].0, "2001:db8::1");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_of_the_account_and_of_the_broker() {
+        let bus = bus(&json!({}));
+        let nothing = Inputs::new(ConfigMap::default(), jiff::Timestamp::UNIX_EPOCH);
+        let (secrets, broker) = bus.connect(&nothing, false).unwrap_err();
+        assert_eq!((secrets.len(), broker.len()), (1, 1));
+        assert_eq!(broker[0].reason(), "WaitingForRabbitMQ");
+    }
+}

@@ -1,0 +1,155 @@
+//! What an operator says of its service. Everything is data; [`Operated`](crate::Operated) makes the controller of it.
+
+use c5c3_api::Problem;
+use c5c3_api::openstack::ServiceObject;
+use c5c3_kit::ini::{Ini, IniError};
+use c5c3_kit::retention::Retained;
+use c5c3_kit::{Inputs, KindRef, Ref, Step};
+use secrecy::SecretString;
+use serde_json::Value;
+use std::time::Duration;
+
+use crate::cache::Servers;
+use crate::component::Component;
+use crate::config::Owned;
+use crate::database::Server;
+use crate::ground::Ground;
+use crate::identity::Identity;
+use crate::instance::Instance;
+use crate::messaging::Bus;
+use crate::migrations::Migrations;
+use crate::scene::Scene;
+
+/// An OpenStack service.
+pub trait Service: Send + Sync + Sized + 'static {
+    /// Its kind.
+    type Kind: ServiceObject;
+
+    /// Its name: of its image, of the folder of its programs (`/opt/<name>`), of its schema.
+    const NAME: &'static str;
+    /// The operator's name: its field manager, and the value of the ownership label. It must never change.
+    const MANAGER: &'static str;
+    /// The conditions that are written beside `Ready`, in the order of the steps.
+    const CONDITIONS: &'static [&'static str];
+    /// The condition that says whether the API answers.
+    const HEALTH: &'static str = "APIReady";
+    /// Held on each object while it has children that decide about data.
+    const FINALIZER: &'static str;
+    /// The main configuration file.
+    const CONF: &'static str;
+    /// The folder that configuration is mounted at.
+    const FOLDER: &'static str;
+    /// The path of the API's version in its URLs, such as `/v3`; empty for a service without one.
+    const VERSION: &'static str = "";
+
+    /// Whether the database stays whatever `spec.deletionPolicy` says.
+    const DATABASE_STAYS: bool = false;
+
+    /// What the service consists of. Reads nothing.
+    fn describe(object: &Self::Kind, instance: &Instance) -> Description;
+
+    /// Writes the main configuration file. Logs, policies, proxies and what users add are written by the layer.
+    fn configure(object: &Self::Kind, ground: &Ground, conf: &mut Ini) -> Result<(), IniError>;
+
+    /// Files beside the main one.
+    fn files(_: &Self::Kind, _: &Ground) -> Vec<(&'static str, SecretString)> {
+        Vec::new()
+    }
+
+    /// What is wrong with an object beyond what the layer finds.
+    fn problems(_: &Self::Kind) -> Vec<Problem> {
+        Vec::new()
+    }
+
+    /// Kinds of children beyond those of the layer.
+    fn children() -> Vec<KindRef> {
+        Vec::new()
+    }
+
+    /// Kinds that [`Service::needs`] may name beyond those of the layer.
+    fn reads() -> Vec<KindRef> {
+        Vec::new()
+    }
+
+    /// What has to be read beyond what the layer reads.
+    fn needs(_: &Inputs<Self::Kind>) -> Vec<Ref> {
+        Vec::new()
+    }
+
+    /// Steps of its own: Keystone's keys, Nova's cells.
+    fn steps(_: &Scene<'_, Self>) -> OwnSteps {
+        OwnSteps::default()
+    }
+
+    /// Steps of its own that go on while the spec is wrong: the rotation of keys.
+    fn maintenance(_: &Scene<'_, Self>) -> OwnSteps {
+        OwnSteps::default()
+    }
+
+    /// Children that decide whether data outlives the object, beyond those of the layer.
+    fn retention(_: &Value, _: &Instance) -> Vec<Retained> {
+        Vec::new()
+    }
+}
+
+/// Steps of a service's own, and where they stand among the others. They may need any step that comes before them.
+#[derive(Debug, Default)]
+pub struct OwnSteps {
+    /// Before the databases and the pods.
+    pub before: Vec<Step>,
+    /// After the pods.
+    pub after: Vec<Step>,
+    /// When to look again, though nothing changed.
+    pub again_after: Option<Duration>,
+}
+
+/// What a service consists of.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Its database servers with the schemas on them.
+    pub databases: Vec<Server>,
+    /// Its message brokers: one, or one for each cell.
+    pub messaging: Vec<Bus>,
+    /// How it authenticates to Keystone; not at all when absent.
+    pub identity: Option<Identity>,
+    /// Where it caches.
+    pub cache: Option<Servers>,
+    /// Secrets that it needs beyond those.
+    pub secrets: Vec<NeededSecret>,
+    /// What runs, in the order in which an upgrade replaces it.
+    pub components: Vec<Component>,
+    /// How its schemas follow its version.
+    pub migrations: Migrations,
+    /// What the service catalog says of it.
+    pub catalog: Option<CatalogEntry>,
+    /// Options that nobody else may set.
+    pub owned: &'static [Owned],
+    /// Options that the operator has to know the value of, so that they may be in the spec and not in a Secret.
+    pub only_in_spec: &'static [Owned],
+    /// Loggers of its own that say too much, as `name=LEVEL`.
+    pub quiet: &'static [&'static str],
+}
+
+/// A key of a Secret that a service needs.
+#[derive(Clone, Debug)]
+pub struct NeededSecret {
+    /// The Secret.
+    pub reference: Ref,
+    /// Its key.
+    pub key: String,
+    /// Why it is needed.
+    pub because: &'static str,
+    /// The wait's reason.
+    pub reason: &'static str,
+}
+
+/// What the service catalog says of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CatalogEntry {
+    /// Its name: `placement`.
+    pub name: &'static str,
+    /// Its type: `placement`, `compute`.
+    pub service_type: &'static str,
+    /// What follows the address in its URL: `/v2.1`.
+    pub path: &'static str,
+}

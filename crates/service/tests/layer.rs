@@ -1,0 +1,185 @@
+//! What the layer makes of a description: several databases and brokers, components of every kind, migrations in order. The
+//! service is made up; its kind is Nova's, which has most of what a service can have.
+
+use c5c3_api::openstack::Nova;
+use c5c3_kit::ini::{Ini, IniError};
+use c5c3_kit::{Operator, Plan};
+use c5c3_service::component::{Component, Kind};
+use c5c3_service::database::Server;
+use c5c3_service::identity::Identity;
+use c5c3_service::job::Command;
+use c5c3_service::messaging::Bus;
+use c5c3_service::migrations::Migrations;
+use c5c3_service::pod::Mount;
+use c5c3_service::wsgi::Wsgi;
+use c5c3_service::{Description, Ground, Instance, Operated, Service};
+use c5c3_stage::{World, file, secret};
+use serde_json::{Value, json};
+
+/// Birds, and who feeds them.
+#[derive(Clone, Copy, Debug)]
+struct Aviary;
+
+impl Service for Aviary {
+    type Kind = Nova;
+    const NAME: &'static str = "aviary";
+    const MANAGER: &'static str = "aviary-operator";
+    const CONDITIONS: &'static [&'static str] = &[
+        "DependenciesReady",
+        "SecretsReady",
+        "DatabaseReady",
+        "MessagingReady",
+        "ConfigReady",
+        "DeploymentReady",
+        "FeederReady",
+        "KeystoneAuthReady",
+        "APIReady",
+    ];
+    const FINALIZER: &'static str = "c5c3.io/aviary-cleanup";
+    const CONF: &'static str = "aviary.conf";
+    const FOLDER: &'static str = "/etc/aviary";
+
+    fn describe(nova: &Nova, instance: &Instance) -> Description {
+        let main = Server::new(instance, None).schema("aviary_cell0");
+        let far: c5c3_api::blocks::Database = serde_json::from_value(
+            json!({"host": "db.example.net", "database": "birds", "secretRef": {"name": "birds-db"}}),
+        )
+        .unwrap();
+        let manage = |what: &str| Command::new(&["/opt/aviary/bin/aviary-manage", "db", what]);
+        Description {
+            databases: vec![main, Server::new(instance, Some(&far)).called("birds", "spec.birds.database")],
+            messaging: vec![Bus::new(instance, nova.spec.messaging.as_ref())],
+            identity: Some(Identity::new(instance, nova.spec.keystone.as_ref())),
+            components: vec![
+                Component::worker("feeder", &["/opt/aviary/bin/aviary-feeder"]).condition("FeederReady"),
+                Component::api(Wsgi::new("aviary", "aviary.wsgi:application", 8444)).replicas(2),
+                Component::worker("nest", &["/opt/aviary/bin/aviary-nest"])
+                    .kind(Kind::StatefulSet { claims: Vec::new() })
+                    .mount(Mount::claim("eggs", "eggs", "/var/lib/aviary")),
+                Component::worker("perch", &["/opt/aviary/bin/aviary-perch"])
+                    .kind(Kind::DaemonSet)
+                    .mount(Mount::host_path("sockets", "/run/aviary", "/run/aviary")),
+            ],
+            migrations: Migrations {
+                install: vec![manage("sync")],
+                before: vec![manage("expand")],
+                after: vec![manage("online")],
+                sections: &["database", "birds_database"],
+                ..Migrations::default()
+            },
+            ..Description::default()
+        }
+    }
+
+    fn configure(_: &Nova, ground: &Ground, conf: &mut Ini) -> Result<(), IniError> {
+        ground.database_section(conf, "database", "aviary")?;
+        ground.database_section(conf, "birds_database", "birds")?;
+        ground.buses.iter().try_for_each(|bus| bus.configure(conf))?;
+        ground.authtoken(conf)
+    }
+}
+
+fn world() -> World<Aviary> {
+    World::with_all(vec![
+        secret("birds-db", &[("username", "birds"), ("password", "w0rms")]),
+        secret("aviary-rabbitmq-credentials", &[("username", "aviary"), ("password", "chirp")]),
+    ])
+}
+
+fn aviary(status: &Value) -> Value {
+    let mut object = World::<Aviary>::object(&json!({"image": {"repository": "example.net/aviary", "tag": "2.0.0"}}));
+    object["status"] = status.clone();
+    object
+}
+
+fn plan(world: &World<Aviary>, status: &Value) -> Plan {
+    world.plan(&aviary(status)).unwrap()
+}
+
+/// Every step with what it needs, and its children.
+fn outline(plan: &Plan) -> String {
+    let mut lines = Vec::new();
+    for step in &plan.steps {
+        lines.push(format!("{}: {}", step.condition, step.node.as_ref().unwrap()));
+        lines.extend(step.children.iter().map(|child| format!("  {}", child.reference().short())));
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn a_service_with_several_databases_a_broker_and_components_of_every_kind() {
+    insta::assert_snapshot!(outline(&plan(&world(), &json!({}))));
+}
+
+#[test]
+fn every_database_and_broker_is_in_the_configuration_and_decides_about_readiness() {
+    let plan = plan(&world(), &json!({}));
+    let conf = file(&plan, "gate-config", "aviary.conf");
+    for line in [
+        "connection = mysql+pymysql://gatekeeper:db%24$ecret%2F1@mariadb-primary",
+        "connection = mysql+pymysql://birds:w0rms@db.example.net:3306/birds?charset=utf8",
+        "transport_url = rabbit://aviary:chirp@rabbitmq-server-0.rabbitmq-nodes.cloud.svc.cluster.local:5672/gate",
+    ] {
+        assert!(conf.contains(&line.replace("$ecret", "ecret")), "{line}\n{conf}");
+    }
+    let checks = |name: &str| {
+        let health: Value = serde_json::from_str(&file(&plan, "gate-config", name)).unwrap();
+        health["checks"].as_array().unwrap().len()
+    };
+    assert_eq!(
+        (checks("health.json"), checks("health-feeder.json")),
+        (2, 3),
+        "an API can do without a broker for a while"
+    );
+}
+
+#[test]
+fn jobs_that_change_schemas_are_of_one_group_and_connect_to_external_servers_first() {
+    let plan = plan(&world(), &json!({}));
+    let job = plan.children().find(|child| child.reference().name.starts_with("gate-db-sync")).unwrap();
+    assert_eq!(job.object.metadata.labels.as_ref().unwrap()["c5c3.io/job-group"], "schema");
+    let pod = &job.object.data["spec"]["template"]["spec"];
+    assert_eq!(pod["initContainers"][0]["name"], "reach-birds");
+    let policy = plan.children().find(|child| child.reference().name == "gate-jobs").unwrap();
+    let ports = policy.object.data["spec"]["egress"].to_string();
+    assert!(ports.contains("3306") && ports.contains("5672") && ports.contains("5000"), "{ports}");
+}
+
+#[test]
+fn an_upgrade_replaces_components_one_after_the_other() {
+    let upgrading =
+        json!({"installedRelease": "1.0.0", "targetRelease": "2.0.0", "upgradePhase": "Expanding", "conditions": []});
+    let needs = |status: &Value, name: &str| {
+        let plan = plan(&world(), status);
+        let step = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == name).unwrap().clone();
+        step.node.unwrap().needs
+    };
+    assert!(needs(&upgrading, "api").contains(&"feeder") && needs(&upgrading, "nest").contains(&"api"));
+    assert!(!needs(&json!({}), "api").contains(&"feeder"), "they start together");
+}
+
+#[test]
+fn what_is_missing_of_one_part_keeps_all_others_as_they_are() {
+    let plan = plan(&world().without("rabbitmq"), &json!({}));
+    let step = |name: &str| plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == name).unwrap();
+    assert_eq!(step("messaging").waits[0].reason(), "WaitingForRabbitMQ");
+    assert_eq!(step("database").children.len(), 5, "the database waits for no broker");
+    for name in ["config", "schema", "feeder", "api", "nest", "perch"] {
+        assert_eq!(step(name).decision, c5c3_kit::plan::Decision::Undecided, "{name}");
+    }
+}
+
+#[test]
+fn a_release_that_was_recorded_outlives_a_lost_status() {
+    let record = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "gate-release", "namespace": "cloud"},
+                        "data": {"installed": "3.0.0"}});
+    let refused = world().with(record).plan(&aviary(&json!({}))).unwrap_err();
+    assert!(refused.contains("is older than 3.x"), "{refused}");
+    assert!(world().plan(&aviary(&json!({}))).is_ok());
+}
+
+#[test]
+fn the_layer_is_a_controller() {
+    let operator = Operator::new(Aviary::MANAGER).controller(Operated::<Aviary>::default);
+    assert_eq!(operator.kinds().len(), 1);
+}

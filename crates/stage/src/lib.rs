@@ -1,0 +1,12 @@
+//! Stages for tests of services: what is there beside an object when a plan is made for it, and a cluster with everybody else
+//! on it.
+
+mod common;
+mod fields;
+mod stage;
+mod world;
+
+pub use common::{COMMON, everything};
+pub use fields::{Becomes, Row, leaves, merge, outcome};
+pub use stage::{Jobs, PATIENCE, Running, Stage, ready_is};
+pub use world::{Rest, World, file, ready, secret};

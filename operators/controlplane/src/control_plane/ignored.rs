@@ -1,0 +1,87 @@
+//! Fields that a ControlPlane takes and this version does not act on. Each is a wait that says so: whoever asks for something
+//! is told that it does not come.
+
+use c5c3_api::c5c3::{Ceph, ControlPlane, ControlPlaneSpec};
+use c5c3_kit::{Ref, Step, Wait};
+use kube::ResourceExt;
+
+use super::cloud::Cloud;
+use super::part;
+use super::parts::KORC;
+
+/// A field that nobody acts on.
+struct Ignored {
+    /// The field.
+    field: &'static str,
+    /// Whether it is set.
+    is_set: fn(&ControlPlaneSpec) -> bool,
+    /// What the cloud would have by it.
+    what: &'static str,
+    /// What to do in its place.
+    instead: &'static str,
+}
+
+/// Users are made with the catalog, whose own wait says that nobody makes it.
+const USERS: &[Ignored] = &[Ignored {
+    field: "spec.identity.keystone.bootstrap.serviceUsers",
+    is_set: |spec| {
+        let keystone = spec.identity.as_ref().and_then(|identity| identity.keystone.as_ref());
+        let bootstrap = keystone.and_then(|keystone| keystone.bootstrap.as_ref());
+        bootstrap.is_some_and(|bootstrap| !bootstrap.service_users.is_empty())
+    },
+    what: "has its service users",
+    instead: "remove them, and create them in Keystone",
+}];
+
+const STORAGE: &[Ignored] = &[
+    Ignored {
+        field: "spec.storage.storageClusters",
+        is_set: |spec| spec.storage.as_ref().is_some_and(|storage| !storage.storage_clusters.is_empty()),
+        what: "is connected to its storage clusters",
+        instead: "remove it, and name the Ceph of the cloud in spec.storage.ceph",
+    },
+    Ignored {
+        field: "spec.storage.ceph.monitors",
+        is_set: |spec| ceph(spec).is_some_and(|ceph| !ceph.monitors.is_empty()),
+        what: "tells its services the monitors of Ceph",
+        instead: "remove it, and put them into the Secret of spec.storage.ceph.secretRef under the key monitors",
+    },
+    Ignored {
+        field: "spec.storage.ceph.filesystem",
+        is_set: |spec| ceph(spec).is_some_and(|ceph| ceph.filesystem.is_some()),
+        what: "has shares on a Ceph file system",
+        instead: "remove it",
+    },
+];
+
+fn ceph(spec: &ControlPlaneSpec) -> Option<&Ceph> {
+    spec.storage.as_ref()?.ceph.as_ref()
+}
+
+/// The wait of a ControlPlane that asks for a catalog that is kept as objects.
+pub(super) fn catalog(object: &ControlPlane) -> Wait {
+    let field = &format!("{}.enabled", KORC.field);
+    nobody_acts(object, "has its catalog and identities as objects", field, "set it to false")
+}
+
+/// A step for each group of fields of which some are set.
+pub(super) fn steps(cloud: &Cloud, object: &ControlPlane) -> Vec<Step> {
+    let users = if cloud.has(&KORC) { &[] } else { USERS };
+    let groups = [(part::KORC, "users", users), (part::SERVICES, "storage", STORAGE)];
+    let step = |(condition, name, fields): (&'static str, &'static str, &[Ignored])| {
+        let set = fields.iter().filter(|field| (field.is_set)(&object.spec));
+        let mut waits = set.map(|field| nobody_acts(object, field.what, field.field, field.instead)).peekable();
+        waits.peek()?;
+        Some(waits.fold(Step::new(condition).node(name, []).childless(), Step::wait))
+    };
+    groups.into_iter().filter_map(step).collect()
+}
+
+fn nobody_acts(object: &ControlPlane, what: &str, field: &str, instead: &str) -> Wait {
+    let own = Ref::namespaced::<ControlPlane>(object.namespace().unwrap_or_default(), object.name_any());
+    Wait::on(&own)
+        .condition(what)
+        .now(format!("sets {field}, and no operator of this version acts on it"))
+        .look_at(format!("{field}: {instead}"))
+        .failed("NobodyActs")
+}

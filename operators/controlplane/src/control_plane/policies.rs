@@ -1,0 +1,102 @@
+//! Policies for all services at once. Each service gets the rules that it has policies for, and a name that no service has
+//! is the ControlPlane's own mistake.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::blocks::PolicyOverrides;
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::{Problem, problem};
+use c5c3_kit::Inputs;
+use c5c3_service::Catalogue;
+use c5c3_service::policy::{self, Unusable};
+
+use super::cloud::Cloud;
+use super::part::Part;
+use super::parts::PARTS;
+
+type Rules = BTreeMap<String, String>;
+
+/// The policies of a service: its own rules win over those for all, and so does its own ConfigMap.
+pub(super) fn of(part: &Part, own: Option<&PolicyOverrides>, cloud: &Cloud) -> Option<PolicyOverrides> {
+    let all = global(cloud);
+    let own_rules = own.map(|own| own.rules.clone()).unwrap_or_default();
+    let mut rules = all.map(|all| chosen(part, &all.rules, &own_rules, cloud)).unwrap_or_default();
+    rules.extend(own_rules);
+    let config_map_ref = [own, all].into_iter().flatten().find_map(|policies| policies.config_map_ref.clone());
+    (!rules.is_empty() || config_map_ref.is_some()).then_some(PolicyOverrides { rules, config_map_ref })
+}
+
+fn global(cloud: &Cloud) -> Option<&PolicyOverrides> {
+    cloud.spec.global.as_ref()?.policy_overrides.as_ref()
+}
+
+fn catalogue(part: &Part, cloud: &Cloud) -> Option<&'static Catalogue> {
+    Catalogue::of(part.name, cloud.release.name)
+}
+
+/// Whether some service is known to have a policy.
+fn is_claimed(name: &str, cloud: &Cloud) -> bool {
+    PARTS.iter().any(|part| catalogue(part, cloud).is_some_and(|catalogue| catalogue.has_policy(name)))
+}
+
+/// The rules for all services that are for this one: those that it has, or, if nobody knows what it has, those that no
+/// other service is known to have. Rules that these refer to go with them.
+fn chosen(part: &Part, all: &Rules, own: &Rules, cloud: &Cloud) -> Rules {
+    let is_its_own = |name: &str| match catalogue(part, cloud) {
+        Some(catalogue) => catalogue.has_policy(name),
+        None => !is_claimed(name, cloud),
+    };
+    let mut chosen: Rules = all.iter().filter(|(name, _)| is_its_own(name)).map(owned).collect();
+    loop {
+        let used: Vec<String> = chosen.values().chain(own.values()).flat_map(|rule| references(rule)).collect();
+        let is_missing = |name: &String| !chosen.contains_key(name) && !own.contains_key(name);
+        let missing: Rules =
+            all.iter().filter(|(name, _)| used.contains(name) && is_missing(name)).map(owned).collect();
+        if missing.is_empty() {
+            return chosen;
+        }
+        chosen.extend(missing);
+    }
+}
+
+fn owned((name, rule): (&String, &String)) -> (String, String) {
+    (name.clone(), rule.clone())
+}
+
+/// The names of the rules that a rule refers to.
+fn references(rule: &str) -> Vec<String> {
+    let words = rule.split(|c: char| c.is_whitespace() || c == '(' || c == ')');
+    words.filter_map(|word| word.strip_prefix("rule:")).map(ToOwned::to_owned).collect()
+}
+
+/// The names that no service has. A name without a colon is a rule for other rules to use, which anybody may add; and as
+/// long as nobody knows what some service of the cloud has, a name may be one of its.
+pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
+    let Some(all) = global(cloud).filter(|all| !all.rules.is_empty()) else { return Vec::new() };
+    let services: Vec<&Part> = cloud.parts().filter(|part| part.takes(&["policyOverrides"])).collect();
+    let catalogues: Vec<&Catalogue> = services.iter().filter_map(|part| catalogue(part, cloud)).collect();
+    if catalogues.is_empty() || catalogues.len() < services.len() {
+        return Vec::new();
+    }
+    let unknown = all.rules.keys().filter(|name| name.contains(':') && !is_claimed(name, cloud));
+    unknown
+        .map(|name| {
+            let hint = catalogues.iter().find_map(|catalogue| nearest(name, catalogue, cloud, inputs));
+            problem(
+                format!("spec.global.policyOverrides.rules.{name}"),
+                format!("is a policy that no service of {} has", cloud.release.name),
+                hint.unwrap_or_else(|| "remove it".to_owned()),
+            )
+        })
+        .collect()
+}
+
+/// What a service would say about a policy that it does not have.
+fn nearest(name: &str, catalogue: &Catalogue, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<String> {
+    let rules = [(name.to_owned(), String::new())].into();
+    let asked = PolicyOverrides { rules, config_map_ref: None };
+    match policy::rules(Some(&asked), inputs, &cloud.namespace, Some(catalogue)) {
+        Err(Unusable::Problems(found)) => found.into_iter().map(|found| found.fix).find(|fix| !fix.is_empty()),
+        Ok(_) | Err(Unusable::Wait(_)) => None,
+    }
+}

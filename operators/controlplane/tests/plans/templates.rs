@@ -1,0 +1,71 @@
+//! What a user adds to the object of a service: it is merged below what the ControlPlane decides, and judged by the rules of
+//! the service's own kind.
+
+use serde_json::{Value, json};
+
+use crate::paper::{lab, plan};
+
+/// The spec of Glance's object, with a template.
+fn glance(template: &Value) -> Result<Value, String> {
+    let services = json!({"keystone": {}, "glance": {"replicas": 2, "template": template}});
+    let plan = plan(&lab(&json!({"services": services})), &[])?;
+    let glance = plan.children().find(|child| child.resource.kind == "Glance").unwrap();
+    Ok(glance.object.data["spec"].clone())
+}
+
+#[test]
+fn a_template_adds_fields_and_leaves_the_others_as_the_control_plane_decides() {
+    let template =
+        json!({"resources": {"limits": {"memory": "1Gi"}}, "keystone": {"appCredentialRef": {"secretName": "x"}}});
+    let spec = glance(&template).unwrap();
+    let mut expected = glance(&json!({})).unwrap();
+    expected["resources"] = template["resources"].clone();
+    expected["keystone"]["appCredentialRef"] = json!({"secretName": "x"});
+    assert_eq!(spec, expected);
+}
+
+#[test]
+fn a_second_spelling_in_a_template_is_the_same_field() {
+    let second = json!({"keystoneAuth": {"applicationCredentialRef": {"name": "x"}}});
+    let first = json!({"keystone": {"appCredentialRef": {"secretName": "x"}}});
+    assert_eq!(glance(&second).unwrap(), glance(&first).unwrap());
+}
+
+#[test]
+fn a_field_that_the_control_plane_decides_is_refused_with_both_places() {
+    let said = |template: Value| glance(&template).unwrap_err();
+    assert_eq!(
+        said(json!({"replicas": 5})),
+        "spec.services.glance.template.replicas: is 5, and the ControlPlane sets it to 2 from spec.services.glance.replicas; \
+         remove it; spec.services.glance.replicas decides it"
+    );
+    let image = said(json!({"image": {"repository": "example.net/glance", "tag": "1.0.0"}}));
+    assert!(image.contains("spec.services.glance.template.image.tag: is \"1.0.0\""), "{image}");
+    assert!(image.contains("from spec.openStackRelease; remove it"), "{image}");
+    assert!(image.contains("from spec.global.image.registry; remove it"), "{image}");
+    let database = said(json!({"database": {"clusterRef": {"name": "other"}}}));
+    assert!(database.contains("from spec.infrastructure.mariadb.clusterRef"), "{database}");
+}
+
+#[test]
+fn unknown_and_wrong_fields_are_refused_by_their_names() {
+    let unknown = glance(&json!({"resorces": {}})).unwrap_err();
+    assert!(unknown.starts_with("spec.services.glance.template.resorces: "), "{unknown}");
+    let wrong = glance(&json!({"tls": {"enabled": true}})).unwrap_err();
+    assert!(wrong.starts_with("spec.services.glance.template.tls: is enabled without a certificate"), "{wrong}");
+    let volume = glance(&json!({"storage": {"backend": "file"}})).unwrap_err();
+    assert!(volume.starts_with("spec.services.glance.template"), "with what the ControlPlane decides: {volume}");
+}
+
+#[test]
+fn an_object_that_is_to_be_adopted_is_held_to_what_it_is_already() {
+    let keystone = |annotations: Value| {
+        json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+            "metadata": {"name": "keystone", "annotations": annotations},
+            "spec": {"database": {"clusterRef": {"name": "elsewhere"}}}})
+    };
+    let plan = |there: Value| plan(&lab(&json!({"services": {"keystone": {}}})), &[there]).map(|_| ());
+    assert_eq!(plan(keystone(json!({}))), Ok(()), "a foreign object is reported when it is in the way");
+    let refused = plan(keystone(json!({"c5c3.io/adopt": "true"}))).unwrap_err();
+    assert!(refused.contains("all data would stay on the old one"), "{refused}");
+}

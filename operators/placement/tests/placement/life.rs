@@ -1,0 +1,49 @@
+//! Placements on a whole API server: schemas, field owners, garbage collection and all.
+
+use c5c3_operator_placement::{Inventory, operator};
+use c5c3_stage::{Stage, ready_is};
+use serde_json::json;
+
+use crate::plans::{placement, world};
+
+async fn stage() -> Stage<Inventory> {
+    Stage::set(operator, &world()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_placement_becomes_ready_and_says_where_it_answers_and_what_runs() {
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&placement(&json!({}))).await;
+    let ready = stage.until_ready().await;
+    let status = ready.status.unwrap().service;
+    assert_eq!(status.endpoint.as_deref(), Some("http://gate.cloud.svc.cluster.local:8778"));
+    stage
+        .until(|object: Option<&c5c3_api::openstack::Placement>| {
+            let status = object.and_then(|object| object.status.as_ref());
+            status.is_some_and(|status| status.service.installed_release.as_deref() == Some("14.0.0"))
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_spec_is_refused_with_the_field_and_nothing_is_made() {
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&placement(&json!({"extraConfig": {"api": {"auth_strategy": "noauth2"}}}))).await;
+    let refused = stage.until(ready_is("False", "InvalidSpec")).await;
+    let message = refused.status.unwrap().service.conditions.remove(0).message.unwrap();
+    assert!(message.contains("spec.extraConfig.api.auth_strategy"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() {
+    let stage = stage().await;
+    let access = operator(false).access().clone();
+    let limited =
+        stage.cluster.limited("few-rights", "cloud", access.in_namespaces(), access.in_cluster()).await.unwrap();
+    let _running = stage.operate_as(limited.client.clone(), Some("cloud".into()));
+    stage.create(&placement(&json!({}))).await;
+    stage.until_ready().await;
+    assert_eq!(limited.refused(), Vec::<String>::new());
+}
