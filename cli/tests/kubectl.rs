@@ -111,7 +111,7 @@ fn objects_are_printed_in_every_form() {
     it.ok("kubectl apply -f web.yaml -f settings.yaml -f identity.yaml");
     it.tells("kubectl get deploy", &["NAME   READY   UP-TO-DATE   AVAILABLE   AGE\nweb    0/2     0            0 "]);
     it.tells("kubectl get deploy -o wide", &["CONTAINERS   IMAGES    SELECTOR", "nginx        nginx:1   app=web"]);
-    it.tells("kubectl get ks", &["NAME       READY   REASON   ENDPOINT   AGE\nidentity "]);
+    it.tells("kubectl get ks", &["NAME       READY   REASON   RELEASE   REPLICAS   ENDPOINT   AGE\nidentity "]);
     it.tells("kubectl get deploy,keystone", &["deployment.apps/web ", KEYSTONE]);
     it.tells("kubectl get c5c3", &["identity"]);
     it.says("kubectl get deploy,keystone -o name", &format!("deployment.apps/web\n{KEYSTONE}"));

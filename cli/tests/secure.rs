@@ -73,7 +73,7 @@ for port in (5672, 15672, 15692):
 const SIGN_IN: &str = r#"
 import json, pymysql
 with open("/etc/keystone/health.json") as file:
-    account = json.load(file)["database"]
+    account = json.load(file)["checks"][0]["database"]
 with pymysql.connect(**account) as connection, connection.cursor() as cursor:
     cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
     print(cursor.fetchone()[1])
