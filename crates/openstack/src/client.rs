@@ -20,7 +20,7 @@ use crate::error::{Error, Failure};
 use crate::metrics::Metrics;
 use crate::request::{Request, Response};
 use crate::retry::Outcome;
-use crate::token::{TokenBody, Session, Subject, Token};
+use crate::token::{Session, Subject, Token, TokenBody};
 use crate::transport::{Answer, Limits, Transport};
 use crate::{message, pages, retry};
 
@@ -260,17 +260,14 @@ impl Prepared<'_> {
 
     fn refused(&self, answer: &Answer) -> (Outcome, Error) {
         let after = retry::retry_after(answer.headers.get(RETRY_AFTER));
-        let message = message::redact(message::of(answer.status, &answer.body), &self.secrets);
+        let message = message::of(answer.status, &answer.body, &self.secrets);
         let failure = Failure {
             request_id: request_id(&answer.headers),
             retry_after: after,
             ..self.failure(Some(answer.status), message)
         };
-        let error = if is_foreign_404(answer) {
-            Error::Unavailable(Box::new(failure))
-        } else {
-            Error::from_answer(failure)
-        };
+        let error =
+            if is_foreign_404(answer) { Error::Unavailable(Box::new(failure)) } else { Error::from_answer(failure) };
         (Outcome::Answered(answer.status, after), error)
     }
 
@@ -296,6 +293,7 @@ fn request_id(headers: &HeaderMap) -> Option<String> {
 fn extract<T: DeserializeOwned>(response: &Response, body: &mut Value, key: &str) -> Result<T, Error> {
     let value = body.get_mut(key).map(Value::take);
     let value = value.ok_or_else(|| response.malformed(format!("the body has no {key}")))?;
-    serde_path_to_error::deserialize(value)
-        .map_err(|error| response.malformed(format!("the body has another shape than expected at {key}.{}", error.path())))
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        response.malformed(format!("the body has another shape than expected at {key}.{}", error.path()))
+    })
 }

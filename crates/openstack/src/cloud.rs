@@ -182,8 +182,7 @@ mod tests {
 
     #[test]
     fn a_password_is_sent_with_the_domains_of_both_names() {
-        let project =
-            Scope::Project { project: Named::Name("trees".into()), domain: Named::Id("d4c7".into()) };
+        let project = Scope::Project { project: Named::Name("trees".into()), domain: Named::Id("d4c7".into()) };
         assert_eq!(
             gardener(project).request(),
             json!({ "auth": {

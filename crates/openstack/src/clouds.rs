@@ -43,7 +43,9 @@ pub fn parse(text: &str, name: &str, ca: Option<&str>) -> Result<(Cloud, Credent
     let cloud = root.table(name)?;
     let auth = cloud.table("auth")?;
     if cloud.value.get("verify") == Some(&Value::Bool(false)) {
-        return Err(cloud.problem("verify", "is false; the certificate is always verified, so provide the CA in cacert"));
+        return Err(
+            cloud.problem("verify", "is false; the certificate is always verified, so provide the CA in cacert")
+        );
     }
     let parsed = Cloud {
         auth_url: auth_url(&auth)?,
@@ -166,7 +168,9 @@ fn scope(auth: &Table<'_>) -> Result<Scope, CloudError> {
         None => {}
     }
     let domain = auth.named(&["domain_id", "domain_name"])?;
-    domain.map(Scope::Domain).ok_or_else(|| auth.problem("project_name", "is missing, and there is no domain_name or system_scope"))
+    domain
+        .map(Scope::Domain)
+        .ok_or_else(|| auth.problem("project_name", "is missing, and there is no domain_name or system_scope"))
 }
 
 #[cfg(test)]
@@ -240,9 +244,18 @@ clouds:
             "clouds.orchard.auth.application_credential_secret is missing"
         );
         assert_eq!(without("auth_url: https://keystone.orchard:5000/v3"), "clouds.orchard.auth.auth_url is missing");
-        assert_eq!(problem(&ORCHARD.replace("v3app", "v2app")), "clouds.orchard.auth_type is not v3applicationcredential or password");
-        assert_eq!(problem(&ORCHARD.replace(": public", ": private")), "clouds.orchard.interface is not public, internal or admin");
-        assert!(problem(&ORCHARD.replace(": public", ": public\n    verify: false")).starts_with("clouds.orchard.verify is false"));
+        assert_eq!(
+            problem(&ORCHARD.replace("v3app", "v2app")),
+            "clouds.orchard.auth_type is not v3applicationcredential or password"
+        );
+        assert_eq!(
+            problem(&ORCHARD.replace(": public", ": private")),
+            "clouds.orchard.interface is not public, internal or admin"
+        );
+        assert!(
+            problem(&ORCHARD.replace(": public", ": public\n    verify: false"))
+                .starts_with("clouds.orchard.verify is false")
+        );
     }
 
     #[test]

@@ -6,11 +6,12 @@ use serde_json::Value;
 /// A message longer than this is cut: it ends in conditions and events.
 const LIMIT: usize = 500;
 
-/// The service's own words, or the status' name if the body has none.
-pub(crate) fn of(status: StatusCode, body: &[u8]) -> String {
+/// The service's own words without these secrets, or the status' name if the body has none.
+pub(crate) fn of(status: StatusCode, body: &[u8], secrets: &[String]) -> String {
     let found = serde_json::from_slice::<Value>(body).ok().and_then(|body| find(&body)).or_else(|| plain(body));
     let message = found.unwrap_or_else(|| status.canonical_reason().unwrap_or("no message").into());
-    message.chars().take(LIMIT).collect()
+    // Cut afterwards: half of a secret would not be found.
+    redact(message, secrets).chars().take(LIMIT).collect()
 }
 
 /// - Keystone, Heat and Octavia's predecessors: `{"error": {"message": ...}}`
@@ -37,8 +38,12 @@ fn find(body: &Value) -> Option<String> {
 }
 
 fn text(value: Option<&Value>) -> Option<String> {
-    let text = value?.as_str()?.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_line(value?.as_str()?);
     (!text.is_empty()).then_some(text)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A body that is not JSON: a line of text is a message, the HTML page of a proxy is not.
@@ -48,9 +53,17 @@ fn plain(body: &[u8]) -> Option<String> {
     is_text.then(|| body.into())
 }
 
-/// Replaces secrets in a message. Keystone's schema errors quote the value that they refuse, passwords among them.
-pub(crate) fn redact(message: String, secrets: &[String]) -> String {
-    secrets.iter().fold(message, |message, secret| message.replace(secret.as_str(), "***"))
+/// Replaces secrets in a message. Keystone's schema errors quote the value that they refuse, passwords among them, in
+/// Python's notation.
+fn redact(message: String, secrets: &[String]) -> String {
+    let forms = |secret: &String| {
+        let quoted = secret.replace('\\', "\\\\");
+        [secret.clone(), one_line(secret), one_line(&quoted), one_line(&quoted.replace('\'', "\\'"))]
+    };
+    let mut forms: Vec<String> = secrets.iter().flat_map(forms).filter(|form| !form.is_empty()).collect();
+    // One secret may contain another.
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    forms.iter().fold(message, |message, form| message.replace(form.as_str(), "***"))
 }
 
 /// The values of a body that are secret by their key.
@@ -89,15 +102,15 @@ mod tests {
             json!({ "error": "not here" }),
         ];
         for body in bodies {
-            assert_eq!(of(StatusCode::NOT_FOUND, body.to_string().as_bytes()), "not here", "{body}");
+            assert_eq!(of(StatusCode::NOT_FOUND, body.to_string().as_bytes(), &[]), "not here", "{body}");
         }
-        assert_eq!(of(StatusCode::NOT_FOUND, b"not here"), "not here");
+        assert_eq!(of(StatusCode::NOT_FOUND, b"not here", &[]), "not here");
     }
 
     #[test]
     fn a_page_of_a_proxy_is_not_a_message() {
-        assert_eq!(of(StatusCode::BAD_GATEWAY, b"<html><body>oops</body></html>"), "Bad Gateway");
-        assert_eq!(of(StatusCode::BAD_GATEWAY, b""), "Bad Gateway");
+        assert_eq!(of(StatusCode::BAD_GATEWAY, b"<html><body>oops</body></html>", &[]), "Bad Gateway");
+        assert_eq!(of(StatusCode::BAD_GATEWAY, b"", &[]), "Bad Gateway");
     }
 
     #[test]
@@ -105,5 +118,13 @@ mod tests {
         let body = json!({ "user": { "name": "gardener", "password": "plum" }, "list": [{ "secret": "cherry" }] });
         let message = redact("'plum' is too short, cherry too".into(), &secrets_in(&body));
         assert_eq!(message, "'***' is too short, *** too");
+        let odd = r"it's  a \ plum".to_owned();
+        assert_eq!(redact(r"'it\'s a \\ plum' is too short".into(), &[odd]), "'***' is too short");
+    }
+
+    #[test]
+    fn a_secret_at_the_limit_is_not_cut_in_half() {
+        let body = json!({ "message": format!("{}plum", "x".repeat(LIMIT - 2)) }).to_string();
+        assert!(!of(StatusCode::BAD_REQUEST, body.as_bytes(), &["plum".into()]).contains("pl"));
     }
 }

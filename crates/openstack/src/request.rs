@@ -151,10 +151,12 @@ impl Response {
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let mut reader = serde_json::Deserializer::from_slice(&self.body);
         // The parser's own message quotes values of the body, which may be secret.
-        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let problem = if error.inner().is_data() { "has another shape than expected" } else { "is not JSON" };
             self.malformed(format!("the body {problem} at {}", error.path()))
-        })
+        })?;
+        reader.end().map_err(|_| self.malformed("the body is not JSON: it goes on after the value".into()))?;
+        Ok(value)
     }
 
     pub(crate) fn malformed(&self, message: String) -> Error {

@@ -69,8 +69,7 @@ impl Token {
         let life = body.issued_at.duration_until(body.expires_at).unsigned_abs();
         let life = if body.expires_at > body.issued_at { life } else { Duration::ZERO };
         let TokenBody { user, project, catalog, .. } = body;
-        let subject =
-            Subject { user_id: user.id, user_name: user.name, project_id: project.map(|project| project.id) };
+        let subject = Subject { user_id: user.id, user_name: user.name, project_id: project.map(|project| project.id) };
         Self { value, catalog, subject, obtained: now, life }
     }
 
@@ -134,13 +133,13 @@ impl Session {
                 Ok(token)
             }
             Err(error) => {
+                state.failed = Some(error.clone());
                 let valid = state.usable(rejected).filter(|token| !token.is_expired(now())).cloned();
                 if let Some(token) = valid.filter(|_| error.is_retryable()) {
                     tracing::warn!(%error, "the token is not renewed yet; the present one is still valid");
                     state.renew_at = Some(now() + RENEWAL_BACK_OFF);
                     return Ok(token);
                 }
-                state.failed = Some(error.clone());
                 Err(error)
             }
         }

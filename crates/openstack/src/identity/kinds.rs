@@ -310,7 +310,8 @@ mod tests {
             tags_any: tags(&[]),
             ..ProjectFilter::default()
         };
-        let pairs = query(&filter);
+        let mut pairs = query(&filter);
+        pairs.sort();
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(pairs, [("name", "trees"), ("not-tags-any", "dead"), ("tags", "apple,pear")]);
         let endpoints = EndpointFilter { interface: Some(Interface::Admin), ..EndpointFilter::default() };

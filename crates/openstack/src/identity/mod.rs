@@ -31,8 +31,8 @@ pub use catalog::{
 };
 pub use kinds::{
     Domain, DomainCreate, DomainFilter, DomainUpdate, Group, GroupCreate, GroupFilter, GroupUpdate, Project,
-    ProjectCreate, ProjectFilter, ProjectUpdate, Role, RoleCreate, RoleFilter, RoleUpdate, User, UserCreate, UserFilter,
-    UserUpdate,
+    ProjectCreate, ProjectFilter, ProjectUpdate, Role, RoleCreate, RoleFilter, RoleUpdate, User, UserCreate,
+    UserFilter, UserUpdate,
 };
 
 use crate::client::Client;
