@@ -44,8 +44,13 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn new(status: u16, body: impl ToString) -> Self {
-        Self { status, headers: vec![("x-openstack-request-id", "req-7".into())], body: body.to_string() }
+    /// Text is sent as it is, everything else as JSON.
+    pub fn new(status: u16, body: impl Into<Value>) -> Self {
+        let body = match body.into() {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        Self { status, headers: vec![("x-openstack-request-id", "req-7".into())], body }
     }
 
     /// An error in Keystone's shape.
