@@ -78,7 +78,7 @@ impl Client {
         Ok(Self { inner: Arc::new(Inner { cloud, credential, options, transport, session }) })
     }
 
-    /// Whom the client's token stands for.
+    /// The user and the project of the client's token.
     pub async fn subject(&self) -> Result<Subject, Error> {
         Ok(self.token(None).await?.subject.clone())
     }

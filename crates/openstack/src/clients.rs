@@ -8,7 +8,7 @@ use crate::client::{Client, Options};
 use crate::cloud::{Cloud, Credential};
 use crate::clouds::CloudError;
 
-/// A client that nobody asked for in this time is dropped with its token: its Secret was rotated or deleted.
+/// A client that is unused for this time is dropped with its token: its Secret was rotated or deleted.
 const UNUSED: Duration = Duration::from_hours(1);
 
 /// The clients of a process, by cloud and credential.
@@ -18,7 +18,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// No clients yet; those to come share these options.
+    /// An empty cache. Its clients share these options.
     pub fn new(options: Options) -> Self {
         Self { options, clients: Mutex::default() }
     }

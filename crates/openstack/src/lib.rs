@@ -17,7 +17,7 @@
 //!
 //! - **Tokens**: a credential has one token, which is reused until half of its life has passed. One authentication at a
 //!   time is in flight, and all callers that wait for it share its outcome. A token that a service refuses is renewed
-//!   once. While Keystone is unavailable, a token that is still valid is used on. [`Clients`] gives equal credentials
+//!   once. While Keystone is unavailable, a token that is still valid stays in use. [`Clients`] gives equal credentials
 //!   the same client.
 //! - **Endpoints** come from the catalog of the token, by service type, interface and region.
 //! - **Retries**: at most three tries within 30 s, with jitter, and with the time of `Retry-After`. Every method is retried

@@ -118,6 +118,8 @@ mod tests {
         let body = json!({ "user": { "name": "gardener", "password": "plum" }, "list": [{ "secret": "cherry" }] });
         let message = redact("'plum' is too short, cherry too".into(), &secrets_in(&body));
         assert_eq!(message, "'***' is too short, *** too");
+        let nested = ["plum".to_owned(), "plum-cake".to_owned()];
+        assert_eq!(redact("plum-cake is refused".into(), &nested), "*** is refused");
         let odd = r"it's  a \ plum".to_owned();
         assert_eq!(redact(r"'it\'s a \\ plum' is too short".into(), &[odd]), "'***' is too short");
     }

@@ -15,10 +15,10 @@ use tokio::sync::Mutex;
 use crate::catalog::Catalog;
 use crate::error::Error;
 
-/// While Keystone is unavailable, a token in the second half of its life is used on, and renewal is tried this often.
+/// While Keystone is unavailable, a token in the second half of its life stays in use, and renewal is tried this often.
 const RENEWAL_BACK_OFF: Duration = Duration::from_secs(30);
 
-/// Whom a token stands for.
+/// The user and the project of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The user's id.

@@ -75,7 +75,7 @@ pub struct Endpoint {
     pub id: String,
     /// The service.
     pub service_id: String,
-    /// Whom it is for.
+    /// The interface.
     pub interface: Interface,
     /// The region.
     pub region_id: Option<String>,
@@ -92,7 +92,7 @@ pub struct Endpoint {
 pub struct EndpointCreate {
     /// The service.
     pub service_id: String,
-    /// Whom it is for.
+    /// The interface.
     pub interface: Interface,
     /// The URL.
     pub url: String,
@@ -110,7 +110,7 @@ pub struct EndpointCreate {
 optional! {
     /// Changes to an endpoint.
     EndpointUpdate {
-        /// Whom it is for.
+        /// The interface.
         interface: Interface,
         /// The URL.
         url: String,
@@ -126,7 +126,7 @@ optional! {
     EndpointFilter {
         /// The service.
         service_id: String,
-        /// Whom they are for.
+        /// The interface.
         interface: Interface,
         /// The region.
         region_id: String,

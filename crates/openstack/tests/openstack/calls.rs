@@ -115,6 +115,14 @@ async fn a_malformed_answer_names_the_place_and_quotes_nothing() {
 }
 
 #[tokio::test]
+async fn an_empty_id_is_refused_before_anything_is_sent() {
+    let stage = Stage::start().await;
+    let error = stage.client.users().delete("").await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)), "{error}");
+    assert!(stage.keystone.seen().is_empty());
+}
+
+#[tokio::test]
 async fn a_certificate_is_verified_with_the_clouds_ca() {
     let pki = Pki::in_memory(&[], Timestamp::now()).unwrap();
     let other = Pki::in_memory(&[], Timestamp::now()).unwrap();

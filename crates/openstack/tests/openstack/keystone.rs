@@ -2,7 +2,6 @@
 //! answers the other calls with replies that a test scripts, and records what it was asked.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -53,6 +52,11 @@ impl Reply {
         Self { status, headers: vec![("x-openstack-request-id", "req-7".into())], body }
     }
 
+    /// No answer: the connection ends.
+    pub fn broken() -> Self {
+        Self { status: 0, headers: Vec::new(), body: String::new() }
+    }
+
     /// An error in Keystone's shape.
     pub fn error(status: u16, message: &str) -> Self {
         Self::new(status, json!({ "error": { "code": status, "message": message, "title": "Error" } }))
@@ -69,11 +73,19 @@ impl Reply {
     }
 }
 
+#[derive(Clone)]
+struct Endpoint {
+    service: String,
+    interface: String,
+    region: String,
+    url: String,
+}
+
 struct State {
     url: String,
     replies: Mutex<HashMap<(Method, String), VecDeque<Reply>>>,
-    /// Services of the catalog, as (type, interface, region).
-    services: Mutex<Vec<(String, String, String)>>,
+    /// The endpoints of the catalog.
+    endpoints: Mutex<Vec<Endpoint>>,
     revoked: Mutex<HashSet<String>>,
     seen: Mutex<Vec<Seen>>,
     count: watch::Sender<usize>,
@@ -97,10 +109,11 @@ impl Keystone {
     async fn serve(tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
         let state = Arc::new(State {
-            url: format!("{scheme}://{}", listener.local_addr().unwrap()),
+            url: url.clone(),
             replies: Mutex::default(),
-            services: Mutex::new(vec![("identity".into(), "internal".into(), "south".into())]),
+            endpoints: Mutex::default(),
             revoked: Mutex::default(),
             seen: Mutex::default(),
             count: watch::channel(0).0,
@@ -124,7 +137,9 @@ impl Keystone {
                 });
             }
         });
-        Self { state }
+        let keystone = Self { state };
+        keystone.register_at("identity", "internal", "south", &url);
+        keystone
     }
 
     pub fn url(&self) -> &str {
@@ -140,7 +155,14 @@ impl Keystone {
 
     /// Adds an endpoint to the catalog of further tokens. Its URL ends in `/interface/region`.
     pub fn register(&self, service: &str, interface: &str, region: &str) -> &Self {
-        self.state.services.lock().unwrap().push((service.into(), interface.into(), region.into()));
+        self.register_at(service, interface, region, &format!("{}/{interface}/{region}", self.url()))
+    }
+
+    /// Adds an endpoint elsewhere.
+    pub fn register_at(&self, service: &str, interface: &str, region: &str, url: &str) -> &Self {
+        let (service, interface) = (service.into(), interface.into());
+        let endpoint = Endpoint { service, interface, region: region.into(), url: url.into() };
+        self.state.endpoints.lock().unwrap().push(endpoint);
         self
     }
 
@@ -173,7 +195,7 @@ impl Keystone {
     }
 }
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     let seen = Seen {
@@ -193,6 +215,9 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     } else {
         state.scripted(&seen).unwrap_or_else(|| Reply::error(404, "nothing is scripted for this call"))
     };
+    if reply.status == 0 {
+        return Err(std::io::Error::other("the connection ends"));
+    }
     let mut response = Response::new(Full::new(Bytes::from(reply.body)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap();
     for (name, value) in reply.headers {
@@ -211,13 +236,13 @@ impl State {
     /// A token named after its number, with a life of one hour by a clock that is years behind.
     fn issue(&self) -> Reply {
         let number = self.seen.lock().unwrap().iter().filter(|seen| seen.path == TOKENS).count();
-        let services = self.services.lock().unwrap().clone();
-        let catalog: Vec<Value> = services
+        let catalog: Vec<Value> = self
+            .endpoints
+            .lock()
+            .unwrap()
             .iter()
-            .map(|(kind, interface, region)| {
-                let path = if kind == "identity" { String::new() } else { format!("/{interface}/{region}") };
-                let url = format!("{}{path}", self.url);
-                json!({ "type": kind, "name": kind, "id": "s1", "endpoints": [
+            .map(|Endpoint { service, interface, region, url }| {
+                json!({ "type": service, "name": service, "id": "s1", "endpoints": [
                     { "id": "e1", "interface": interface, "region": region, "region_id": region, "url": url },
                 ] })
             })

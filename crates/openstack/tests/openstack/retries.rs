@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use c5c3_openstack::identity::{UserCreate, UserFilter};
-use c5c3_openstack::{Client, Cloud, Error, Options};
+use c5c3_openstack::{Client, Cloud, Error, Options, Request};
 use http::{Method, StatusCode};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -15,6 +15,12 @@ const USERS: &str = "/v3/users";
 
 fn good() -> Reply {
     Reply::new(200, json!({ "users": [] }))
+}
+
+/// The URL of a port that nothing listens on.
+async fn closed_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
 }
 
 /// Lists users with these answers. Returns the result with how often the call was sent.
@@ -90,6 +96,35 @@ async fn a_creation_that_may_have_happened_is_not_repeated() {
 }
 
 #[tokio::test]
+async fn a_connection_that_ends_without_an_answer_is_repeated_for_idempotent_methods_only() {
+    let stage = Stage::start().await;
+    let (result, sent) = list(&stage, [Reply::broken(), good()]).await;
+    result.unwrap();
+    assert_eq!(sent, 2);
+    let (error, sent) = create(&stage, [Reply::broken()]).await;
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert_eq!(sent, 3);
+}
+
+#[tokio::test]
+async fn a_creation_that_did_not_reach_the_service_is_repeated() {
+    let stage = Stage::start().await;
+    stage.keystone.register_at("compute", "internal", "south", &closed_port().await);
+    let error = stage.client.send(&Request::post("compute", ["servers"])).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    assert_eq!(stage.clock.waits().len(), 2);
+}
+
+#[tokio::test]
+async fn an_authentication_is_repeated_after_every_outage() {
+    let stage = Stage::start().await;
+    stage.keystone.on(Method::POST, TOKENS, [Reply::error(500, "oops"), Reply::broken(), Reply::error(401, "no")]);
+    let error = stage.client.subject().await.unwrap_err();
+    assert!(matches!(error, Error::Unauthorized(_)), "{error}");
+    assert_eq!(stage.authentications(), 3);
+}
+
+#[tokio::test]
 async fn secrets_that_a_service_echoes_are_not_in_the_error() {
     let stage = Stage::start().await;
     let echo = "Invalid input for field 'password': 'plum-secret' is too short, token-1";
@@ -119,10 +154,7 @@ async fn a_404_of_a_proxy_does_not_mean_that_the_resource_is_gone() {
 
 #[tokio::test]
 async fn a_port_without_a_listener_is_tried_three_times() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let cloud = Cloud::new(format!("http://{}", listener.local_addr().unwrap()));
-    drop(listener);
-    let stage = Stage::of(Keystone::start().await, cloud);
+    let stage = Stage::of(Keystone::start().await, Cloud::new(closed_port().await));
     let error = stage.client.subject().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)) && error.to_string().contains("refused"), "{error}");
     assert_eq!(stage.clock.waits().len(), 2);

@@ -50,7 +50,7 @@ async fn a_token_is_renewed_at_half_of_its_life_whatever_keystones_clock_says() 
 }
 
 #[tokio::test]
-async fn a_valid_token_is_used_on_while_keystone_cannot_renew_it() {
+async fn a_valid_token_stays_in_use_while_keystone_cannot_renew_it() {
     let stage = stage().await;
     list(&stage).await.unwrap();
     stage.keystone.on(Method::POST, TOKENS, [Reply::error(503, "maintenance")]);
@@ -150,9 +150,25 @@ async fn equal_credentials_share_a_client_and_its_token() {
     let rotated = Credential::Application { id: "a2".into(), secret: SECRET.into() };
     clients.client(&cloud, &rotated).unwrap().subject().await.unwrap();
     assert_eq!(stage.authentications(), 2);
+}
+
+#[tokio::test]
+async fn a_client_that_was_not_asked_for_within_an_hour_is_dropped() {
+    let stage = stage().await;
+    let clients = Clients::new(Options { clock: stage.clock.clone(), ..Options::default() });
+    let cloud = Cloud::new(stage.keystone.url());
+    let first = clients.client(&cloud, &credential()).unwrap();
+    for _ in 0..3 {
+        stage.clock.advance(Duration::from_mins(59));
+        clients.client(&cloud, &credential()).unwrap();
+    }
+    first.subject().await.unwrap();
+    clients.client(&cloud, &credential()).unwrap().subject().await.unwrap();
+    assert_eq!(stage.authentications(), 1, "it is asked for all the time");
     stage.clock.advance(Duration::from_hours(1));
     clients.client(&cloud, &credential()).unwrap().subject().await.unwrap();
-    assert_eq!(stage.authentications(), 3, "a client that was not used for an hour is dropped");
+    first.subject().await.unwrap();
+    assert_eq!(stage.authentications(), 3, "the two clients have a token each");
 }
 
 #[tokio::test]
