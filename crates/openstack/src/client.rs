@@ -124,7 +124,9 @@ impl Client {
             items.extend(extract::<Vec<T>>(&response, &mut page, key)?);
             let Some(query) = next else { return Ok(items) };
             if seen.contains(&query) {
-                return Err(response.malformed("the links of the pages form a loop".into()));
+                // Keystone links to a next page of its roles, and ignores the marker.
+                let problem = "the links of the pages form a loop; raise the service's list_limit or use a filter";
+                return Err(response.malformed(problem.into()));
             }
             seen.push(query.clone());
             request.page = Some(query);
@@ -177,7 +179,23 @@ impl Client {
     }
 
     async fn call(&self, request: &Request, url: &str, token: &Token) -> Result<Response, Error> {
-        self.exchange(&self.prepare(request, url, Some(token))?, retry::repeatable(&request.method)).await
+        let call = self.prepare(request, url, Some(token))?;
+        self.exchange(&call, retry::repeatable(&request.method)).await.map_err(|error| match error {
+            Error::NotFound(failure) if self.is_about_the_token(&failure, token) => Error::Unauthorized(failure),
+            other => other,
+        })
+    }
+
+    /// Keystone answers every call with 404 when the token's application credential, user or project was deleted. A caller
+    /// must not take that for the absence of the resource that it asked for.
+    fn is_about_the_token(&self, failure: &Failure, token: &Token) -> bool {
+        let credential = match &self.inner.credential {
+            Credential::Application { id, .. } => Some(id),
+            Credential::Password { .. } => None,
+        };
+        let Subject { user_id, project_id, .. } = &token.subject;
+        let mut ids = credential.into_iter().chain([user_id]).chain(project_id);
+        ids.any(|id| failure.message.contains(id.as_str()) && !failure.path.contains(id.as_str()))
     }
 
     fn prepare<'a>(&self, request: &'a Request, url: &str, token: Option<&Token>) -> Result<Prepared<'a>, Error> {

@@ -139,6 +139,25 @@ async fn an_unknown_application_credential_is_not_an_unknown_resource() {
 }
 
 #[tokio::test]
+async fn a_deleted_application_credential_is_not_an_unknown_resource() {
+    let stage = stage().await;
+    let deleted = || Reply::error(404, "Could not find Application Credential: a1.");
+    stage.keystone.on(Method::GET, "/v3/users/u9", [deleted()]);
+    stage.client.subject().await.unwrap();
+    stage.keystone.on(Method::POST, TOKENS, [deleted()]);
+    let error = stage.client.users().get("u9").await.unwrap_err();
+    assert!(matches!(error, Error::Unauthorized(_)), "{error}");
+    assert_eq!(stage.authentications(), 2, "the token is renewed once");
+}
+
+#[tokio::test]
+async fn the_absence_of_ones_own_user_is_an_answer_if_it_was_asked_for() {
+    let stage = stage().await;
+    stage.keystone.on(Method::GET, "/v3/users/u1", [Reply::error(404, "Could not find user: u1.")]);
+    assert!(stage.client.users().get("u1").await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
 async fn equal_credentials_share_a_client_and_its_token() {
     let stage = stage().await;
     let clients = Clients::new(Options { clock: stage.clock.clone(), ..Options::default() });
