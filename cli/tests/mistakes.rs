@@ -122,7 +122,11 @@ metadata: {name: astray}
 spec:
   korc: {enabled: true}
 ",
-        told: &["controlplane/astray", "spec.korc.enabled, and no operator of this version acts on it", "set it to false"],
+        told: &[
+            "controlplane/astray",
+            "spec.korc.enabled, and no operator of this version acts on it",
+            "set it to false",
+        ],
     },
 ];
 
