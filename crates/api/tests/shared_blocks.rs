@@ -262,18 +262,16 @@ fn a_dependency_of_the_same_name_may_be_in_another_namespace() {
 }
 
 #[test]
-fn federation_is_refused_until_somebody_can_sign_in_with_it() {
+fn federation_is_refused_until_it_is_implemented() {
     assert_eq!(create("Keystone", "federation: {enabled: false}"), NONE);
     assert_eq!(
         create("Keystone", "federation: {enabled: true}"),
         [
-            "spec.federation.enabled: is not supported: there is neither a front end for OpenID Connect or SAML nor an identity provider, so that nobody could sign in this way; set it to false"
+            "spec.federation.enabled: is not supported: there is no front end for OpenID Connect or SAML yet, so federated sign-in would fail; set it to false"
         ]
     );
     assert_eq!(
         create("Keystone", "federation: {trustedDashboards: ['https://d.example.net/auth/websso/']}"),
-        [
-            "spec.federation.trustedDashboards: is set while federation is off, so that nobody is sent there; remove the list"
-        ]
+        ["spec.federation.trustedDashboards: has no effect while federation is off; remove the list"]
     );
 }

@@ -1,4 +1,4 @@
-//! A brake on writes that somebody undoes: another operator, a person, a webhook, a policy engine that deletes. Each of them
+//! A brake on writes that another client reverts: an operator, a person, a webhook, a policy engine that deletes. Each of them
 //! would be answered by the next write, and that by the next undoing, as fast as both can.
 //!
 //! Whether an apply changed an object is told by its entry in the managed fields, which the API server dates only then. A
@@ -112,7 +112,7 @@ impl Brake {
         }
     }
 
-    /// Forgets a child that we delete ourselves: creating it again answers nobody.
+    /// Forgets a child that we delete ourselves: creating it again is not a fight with another client.
     pub(crate) fn release(&self, owner: &Owner, child: &Ref) {
         if let Some(children) = self.records().get_mut(&owner.reference) {
             children.remove(child);
@@ -135,7 +135,7 @@ pub(crate) fn fought(reference: &Ref, pause: &Pause, manager: &str) -> Wait {
     let minutes = WINDOW.as_secs() / 60;
     let now = match others.as_slice() {
         _ if pause.deleted => {
-            format!("was deleted {MOST} times in {minutes} minutes by somebody else, such as a policy engine")
+            format!("was deleted {MOST} times in {minutes} minutes by another client, such as a policy engine")
         }
         [] => {
             format!(

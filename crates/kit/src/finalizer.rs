@@ -72,9 +72,9 @@ pub enum Progress {
 struct Abandoned {
     /// Garbage collection deletes these once the object is gone.
     collected: Vec<String>,
-    /// Nobody deletes these.
+    /// These stay: nothing deletes them.
     left: Vec<String>,
-    /// Why nobody knows what else there is.
+    /// Why the list may be incomplete.
     unknown: Vec<String>,
 }
 

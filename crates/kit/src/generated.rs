@@ -1,4 +1,4 @@
-//! Secrets whose values are generated once and never again: passwords that nobody chooses. One that is lost is generated
+//! Secrets whose values are generated once and never again: random passwords. One that is lost is generated
 //! again unless a plan says that something has begun with the old values; see [`Child::irreplaceable`].
 //!
 //! Such a Secret is used as it is found, whoever made it, so that values can also be brought along. Only one that was made

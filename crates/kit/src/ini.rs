@@ -56,7 +56,7 @@ impl OsloValue {
         Self(Text::Plain(text.into()))
     }
 
-    /// A secret in which `$name` stands for another option, as in a file that somebody wrote by hand.
+    /// A secret in which `$name` stands for another option, as in a hand-written file.
     pub fn raw_secret(text: SecretString) -> Self {
         Self(Text::Secret(text))
     }

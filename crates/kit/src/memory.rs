@@ -17,7 +17,7 @@ use crate::object::Ref;
 #[derive(Clone, Debug)]
 struct Known {
     live: Arc<DynamicObject>,
-    /// A hash of what was applied, as long as nobody has changed our fields since.
+    /// A hash of what was applied, until another manager changes our fields.
     intent: Option<String>,
 }
 

@@ -99,7 +99,7 @@ impl Owner {
     }
 }
 
-/// Whether labels, annotations or owner references say that the object belongs to somebody.
+/// Whether labels, annotations or owner references claim the object for an owner or a manager.
 pub(crate) fn is_claimed(object: &ObjectMeta) -> bool {
     let labelled = [MANAGED_BY, OWNER_UID].iter().any(|key| label(object, key).is_some());
     labelled

@@ -308,7 +308,7 @@ pub struct Child {
     pub kept: Option<bool>,
     /// Which state of the object the child was planned from; see [`Child::based_on`].
     pub basis: Basis,
-    /// Whether an object of that name that nobody claims is taken over; see [`Child::adoptable`].
+    /// Whether an unclaimed object of that name is adopted; see [`Child::adoptable`].
     pub adoptable: bool,
     /// Whether its step is done although the object is not ready: nothing depends on it.
     pub unwaited: bool,
@@ -389,8 +389,8 @@ impl Child {
     }
 
     /// Writes the object only in the state that the plan was made from: with the resourceVersion that was read, or, if
-    /// `None` was there, by creating it. If somebody changed or created it meanwhile, the API answers with a conflict, and the
-    /// next reconcile reads it anew. For objects where a lost update is a lost secret.
+    /// `None` was there, by creating it. If it was changed or created meanwhile, the API answers with a conflict, and the next
+    /// reconcile reads it again. For objects where a lost update is a lost secret.
     pub fn based_on(self, resource_version: Option<String>) -> Self {
         Self { basis: resource_version.map_or(Basis::Absent, Basis::Version), ..self }
     }

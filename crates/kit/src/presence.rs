@@ -1,5 +1,5 @@
 //! Whether an object of a child's name is there, and whose it is. A foreign object is never taken over, except where a child
-//! is adoptable and nobody claims the object.
+//! is adoptable and the object is unclaimed.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Executor<'_> {
             return Ok(Presence::Ours(Box::new(found)));
         }
         let wait = Wait::on(&reference)
-            .condition("belongs to nobody else")
+            .condition("is not managed by another owner")
             .now(format!("already exists and is {}", managed_by(&found)))
             .look_at("delete or rename it")
             .failed("ForeignObject");

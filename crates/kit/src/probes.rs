@@ -118,7 +118,7 @@ impl Probes {
             let asked = stream::iter(due).for_each_concurrent(CONCURRENCY, |probe| async move {
                 let answer = probe.ask(client).await;
                 for owner in self.heard(&probe, answer) {
-                    // Nobody listens any more when the controller ends.
+                    // The receiver is dropped when the controller ends.
                     let _ = triggers.send(owner).await;
                 }
             });
@@ -210,7 +210,7 @@ mod tests {
         code.store(200, Ordering::SeqCst);
         assert_eq!(triggered.recv().await, Some(owner()));
         probes.keep_only(&owner(), &[]);
-        assert!(probes.lock().is_empty(), "nobody wants to know any more");
+        assert!(probes.lock().is_empty(), "no object has probes any more");
         task.abort();
     }
 }

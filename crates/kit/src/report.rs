@@ -43,7 +43,7 @@ pub enum Outcome<'a> {
     Failed(&'a Error),
     /// The object is going, and these hold it up.
     Deleting(&'a [Wait]),
-    /// Somebody paused the object: nothing was applied, and this is how its children are.
+    /// The object is paused: nothing was applied, and this is the status of its children.
     Paused(&'a Applied, &'a Plan),
 }
 
@@ -82,7 +82,7 @@ pub struct Types {
 /// On an object: `true` lets nothing of it be applied or pruned.
 pub const PAUSED: &str = "c5c3.io/paused";
 
-/// Whether somebody paused the object.
+/// Whether the object is paused.
 pub(crate) fn is_paused(object: &DynamicObject) -> bool {
     object.metadata.annotations.iter().flatten().any(|(key, value)| key == PAUSED && value == "true")
 }

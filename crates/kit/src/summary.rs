@@ -22,7 +22,7 @@ pub struct Summary<'a> {
     pub generation: Option<i64>,
     /// The object's namespace, from which others are seen.
     pub namespace: Option<&'a str>,
-    /// Whether somebody paused the object.
+    /// Whether the object is paused.
     pub paused: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Watches on what objects refer to, kept by need.
 //!
 //! Each object is watched by name, and only its metadata, which is enough to know that something changed. All who refer to
-//! it share one watch. An operator so holds nothing of objects that nobody refers to, and RBAC can grant a watch by name.
+//! it share one watch. An operator caches nothing of unreferenced objects, and RBAC can grant a watch by name.
 //! A watch is a connection, so many objects of one kind in one namespace are watched together; Secrets and ConfigMaps never
 //! are.
 
@@ -55,9 +55,9 @@ struct References {
     interested: HashMap<Ref, HashSet<Ref>>,
     /// What each object refers to, to find out what it no longer does.
     referring: HashMap<Ref, HashSet<Ref>>,
-    /// The objects that somebody refers to.
+    /// The referenced objects.
     groups: HashMap<Group, HashSet<Ref>>,
-    /// The groups that are watched as a whole, until nobody refers to any object of theirs.
+    /// The groups that are watched as a whole, until none of their objects is referenced.
     whole: HashSet<Group>,
 }
 

@@ -1,5 +1,5 @@
 //! One server-side apply: skipped if nothing has changed, refused by the API if it is based on an old state, held back if
-//! somebody undoes it again and again.
+//! another client reverts it repeatedly.
 
 use std::sync::Arc;
 

@@ -95,7 +95,7 @@ impl Transport {
     }
 }
 
-/// The innermost causes say most: "client error (Connect)" alone helps nobody.
+/// The innermost causes say most: "client error (Connect)" alone is no diagnosis.
 fn chain(error: &hyper_util::client::legacy::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -7,7 +7,7 @@ use c5c3_api::{Problem, problem};
 
 use crate::nearest;
 
-/// The lists of one release of one service. They are parsed when somebody first asks for them, each on its own: an operator
+/// The lists of one release of one service. Each is parsed on first use: an operator
 /// needs one or two of them.
 struct List {
     service: &'static str,

@@ -3,7 +3,6 @@
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::{Inputs, Wait};
 use kube::Resource;
-use secrecy::SecretString;
 
 use crate::cache::Servers;
 use crate::database::{Account, Opened, Server};
@@ -153,11 +152,6 @@ impl Ground {
     /// Writes `[keystone_authtoken]`; nothing for a service without an identity.
     pub fn authtoken(&self, conf: &mut Ini) -> Result<(), IniError> {
         self.identity.iter().try_for_each(|access| access.authtoken(conf, &self.cache))
-    }
-
-    /// `transport_url` of the first message broker.
-    pub fn transport_url(&self) -> Option<SecretString> {
-        self.buses.first().map(Connected::url)
     }
 
     /// The certificates that every pod mounts.

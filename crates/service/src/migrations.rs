@@ -84,7 +84,7 @@ pub struct Schemas<'a> {
     pub migrations: &'a Migrations,
     /// The main configuration file and its name.
     pub conf: (&'static str, &'a Ini),
-    /// What a Job is about: the servers and schemas. Another one of these is migrated anew.
+    /// What a Job is about: the servers and schemas. For another server or schema the Job runs again.
     pub identity: Value,
     /// What all Jobs have in common. Its mounts are certificates.
     pub run: Run<'a>,

@@ -92,7 +92,7 @@ impl<'a, S: Service> Parts<'a, S> {
         Additions { plugins: self.object.plugins(), extra: self.object.extra_config() }
     }
 
-    /// Options that nobody else may set.
+    /// Options that users must not set.
     pub(crate) fn owned(&self) -> Vec<Owned> {
         [config::OWNED, self.description.owned].concat()
     }

@@ -50,7 +50,7 @@ enum Source {
     Empty {
         limit: Option<String>,
     },
-    /// A volume that somebody else names: the claim template of a StatefulSet.
+    /// A volume from the claim template of a StatefulSet, which names it.
     Template,
 }
 

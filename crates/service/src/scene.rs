@@ -243,7 +243,7 @@ impl<S: Service> Scene<'_, S> {
         files
     }
 
-    /// What Jobs may reach, and that nobody may reach them.
+    /// The NetworkPolicy of Jobs: egress to what the service needs, no ingress.
     fn policy_of_jobs(&self, ground: &Ground) -> Option<Child> {
         let instance = &self.parts.instance;
         let labels =

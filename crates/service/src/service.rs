@@ -122,7 +122,7 @@ pub struct Description {
     pub migrations: Migrations,
     /// What the service catalog says of it.
     pub catalog: Option<CatalogEntry>,
-    /// Options that nobody else may set.
+    /// Options that users must not set.
     pub owned: &'static [Owned],
     /// Options that the operator has to know the value of, so that they may be in the spec and not in a Secret.
     pub only_in_spec: &'static [Owned],

@@ -128,7 +128,7 @@ where
         ];
         let stage = Self { cluster, client, jobs, operator, tasks, service: PhantomData };
         for object in &world.objects {
-            // A Keystone of the world is somebody else's, unless this is about Keystones.
+            // The Keystone of the world is a fixture for other services; tests of Keystone create their own.
             if object["kind"] != S::Kind::kind(&()).as_ref() {
                 stage.create(object).await;
             }

@@ -22,6 +22,9 @@ pub const QUIET: &[&str] = &["keystone.common.fernet_utils=ERROR", "keystone.com
 const EXPIRATION: u64 = 3600;
 const ALLOW_EXPIRED: u64 = 172_800;
 
+/// How users may authenticate. Federated methods follow when `spec.federation` is supported.
+const METHODS: &[&str] = &["external", "password", "token", "oauth1", "application_credential", "totp"];
+
 /// Options that follow from fields, or that nothing would work with.
 pub const OWNED: &[Owned] = &[
     ("database", "connection", "use spec.database"),
@@ -78,12 +81,7 @@ pub fn configure(spec: &KeystoneSpec, ground: &Ground, conf: &mut Ini) -> Result
     }
     conf.set("credential", "key_repository", CREDENTIAL_KEYS)?;
     conf.set("oslo_messaging_notifications", "driver", "noop")?;
-    conf.set("auth", "methods", methods(spec).as_slice())?;
-    let dashboards = spec.federation.iter().flat_map(|federation| &federation.trusted_dashboards);
-    let dashboards: Vec<String> = dashboards.map(ToString::to_string).collect();
-    if !dashboards.is_empty() {
-        conf.set("federation", "trusted_dashboard", OsloValue::many(dashboards))?;
-    }
+    conf.set("auth", "methods", METHODS)?;
     Ok(())
 }
 
@@ -93,13 +91,4 @@ pub fn token_life(spec: &KeystoneSpec) -> Duration {
     let option =
         |name: &str, default: u64| additions.get("token", name).and_then(|value| value.parse().ok()).unwrap_or(default);
     Duration::from_secs(option("expiration", EXPIRATION) + option("allow_expired_window", ALLOW_EXPIRED))
-}
-
-/// How users may prove who they are.
-fn methods(spec: &KeystoneSpec) -> Vec<&'static str> {
-    let mut methods = vec!["external", "password", "token", "oauth1", "application_credential", "totp"];
-    if spec.federation.as_ref().is_some_and(|federation| federation.enabled) {
-        methods.extend(["mapped", "openid"]);
-    }
-    methods
 }

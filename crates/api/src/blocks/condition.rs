@@ -68,7 +68,7 @@ pub struct WaitStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,
-    /// Whether it does not end by itself: somebody has to act.
+    /// Whether the wait has failed: it does not end without intervention.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }

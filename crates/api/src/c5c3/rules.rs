@@ -71,7 +71,7 @@ fn several_on_one_volume(spec: &ControlPlaneSpec) -> Option<Problem> {
     })
 }
 
-/// Settings of a catalog that is not kept as objects, which nobody would look at.
+/// Settings under `spec.korc` that have no effect while K-ORC is disabled.
 fn without_korc(spec: &ControlPlaneSpec) -> Vec<Problem> {
     let Some(korc) = spec.korc.as_ref().filter(|korc| !korc.enabled) else { return Vec::new() };
     let set = [

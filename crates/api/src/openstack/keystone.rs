@@ -244,14 +244,13 @@ impl Rules for Keystone {
         if federation.is_some_and(|federation| federation.enabled) {
             found.push(problem(
                 "spec.federation.enabled",
-                "is not supported: there is neither a front end for OpenID Connect or SAML nor an identity provider, so that \
-                 nobody could sign in this way",
+                "is not supported: there is no front end for OpenID Connect or SAML yet, so federated sign-in would fail",
                 "set it to false",
             ));
         } else if federation.is_some_and(|federation| !federation.trusted_dashboards.is_empty()) {
             found.push(problem(
                 "spec.federation.trustedDashboards",
-                "is set while federation is off, so that nobody is sent there",
+                "has no effect while federation is off",
                 "remove the list",
             ));
         }
