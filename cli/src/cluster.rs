@@ -27,7 +27,7 @@ pub(crate) fn env(args: &DataArgs) -> Done {
     let folder = folder(args)?;
     let kubeconfig = folder.kubeconfig();
     if !kubeconfig.exists() {
-        return Err(format!("{} is not there: start the cluster with `c5c3 up`", kubeconfig.display()));
+        return Err(format!("{} does not exist: start the cluster with `c5c3 up`", kubeconfig.display()));
     }
     let mut lines = format!("export KUBECONFIG={}\n", quoted(&kubeconfig.display().to_string()));
     let clouds = clouds::path(&folder);

@@ -6,7 +6,7 @@ use c5c3_kit::http::{self, Readiness};
 use c5c3_kit::leader::Election;
 use c5c3_kit::logging::{self, Format};
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::webhook::{self, Certificates, Webhooks};
 use c5c3_kit::{Operator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
@@ -83,7 +83,8 @@ async fn serve(args: OperatorArgs) -> Done {
     let work = operators.iter().map(|operator| {
         let election = (!args.no_leader_election)
             .then(|| Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity));
-        let pace = Pace { namespace: args.namespace.clone(), concurrency: args.concurrency, ..Pace::default() };
+        let pace =
+            RunOptions { namespace: args.namespace.clone(), concurrency: args.concurrency, ..RunOptions::default() };
         let settings = Settings { pace, election };
         operator.run(client.clone(), settings, metrics.clone(), readiness.clone(), stop.clone())
     });

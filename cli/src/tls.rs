@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TlsArgs) -> Done {
     })
 }
 
-/// Ends when it has been told to, and then nobody has connected for a while.
+/// Ends when it has been told to, and then no client has connected for a while.
 async fn drained(stop: impl Future<Output = ()>, taken: &AtomicUsize) {
     stop.await;
     let (begun, mut last, mut known) = (Instant::now(), Instant::now(), taken.load(Ordering::Relaxed));
@@ -72,7 +72,7 @@ async fn serve(listener: TcpListener, to: SocketAddr, certificates: &Path, stop:
                 }
                 // Too many open files, for instance: some will be closed.
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

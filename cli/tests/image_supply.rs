@@ -80,7 +80,7 @@ fn an_image_is_signed_and_a_tampered_one_is_refused() {
     let desk = Desk::new();
     desk.says(&["keygen", "mine"]);
     desk.says(&["keygen", "theirs"]);
-    assert!(desk.refuses(&["keygen", "mine"]).contains("mine.pub is there already"));
+    assert!(desk.refuses(&["keygen", "mine"]).contains("mine.pub already exists"));
     assert!(desk.refuses(&["verify", NAME, "--key", "mine.pub"]).contains("is not signed"));
     desk.says(&["sign", NAME, "--key", "mine"]);
     assert!(desk.says(&["verify", NAME, "--key", "mine.pub"]).contains("whole, signed as example.org/c5c3/hello"));

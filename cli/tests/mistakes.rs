@@ -109,7 +109,7 @@ metadata: {name: keystone-admin-credentials}
 stringData: {password: not-used}
 ",
         told: &[
-            "ghcr.io/c5c3/keystone:28.0.99 is not there, or cannot be pulled",
+            "ghcr.io/c5c3/keystone:28.0.99 does not exist, or cannot be pulled",
             "spec.image of keystone/astray names it: correct it, or provide the image",
         ],
     },

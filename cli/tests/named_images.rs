@@ -9,7 +9,7 @@ use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_harness::TestCluster;
 use c5c3_images::{Binary, Catalogue, DEFAULT_RELEASE, Inputs, Plan, REGISTRY, version};
-use c5c3_service::release::{ELSEWHERE, RELEASES, Release};
+use c5c3_service::release::{EXTERNAL_VERSIONS, RELEASES, Release};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::{Api, ListParams, PostParams};
@@ -45,7 +45,7 @@ fn all_built() -> BTreeSet<String> {
 fn operators_know_the_releases_that_are_built_and_the_same_one_is_usual() {
     let known: Vec<_> = RELEASES.iter().map(|release| release.name).collect();
     assert_eq!(known, Catalogue::embedded().unwrap().releases());
-    assert_eq!(Release::usual().name, DEFAULT_RELEASE);
+    assert_eq!(Release::default_release().name, DEFAULT_RELEASE);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn named(value: &Value) -> Vec<String> {
 fn every_image_that_a_manifest_or_an_example_names_is_built() {
     let built = all_built();
     let elsewhere: Vec<_> =
-        ELSEWHERE.iter().map(|(service, version)| format!("{REGISTRY}/{service}:{version}")).collect();
+        EXTERNAL_VERSIONS.iter().map(|(service, version)| format!("{REGISTRY}/{service}:{version}")).collect();
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let documents = ["deploy/operators", "examples"].map(|folder| documents(&checkout.join(folder))).concat();
     let all: Vec<_> = documents

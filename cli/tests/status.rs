@@ -35,9 +35,9 @@ async fn a_control_plane_that_waits_is_shown_with_its_reason() {
     let params = PatchParams::apply("test").force();
     planes.patch("lab", &params, &Patch::Apply(plane)).await.unwrap();
     let status = json!({"status": {"phase": "Infrastructure", "waitingFor": [{"object": "storageclass/gold",
-        "condition": "exists", "because": "spec.infrastructure.mariadb.storageClass names it (not found)", "failed": true}],
+        "condition": "exists", "because": "spec.infrastructure.mariadb.storageClass names it (does not exist)", "failed": true}],
         "conditions": [{"type": "Ready", "status": "False", "reason": "StorageClassMissing", "message": "it is missing"}],
-        "services": {"keystone": {"ready": false, "message": "is not there yet"}}}});
+        "services": {"keystone": {"ready": false, "message": "does not exist yet"}}}});
     planes.patch_status("lab", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 
     let (text, code) = c5c3(kubeconfig.clone(), &["why"]).await;

@@ -29,7 +29,7 @@ pub(crate) enum ImageCommand {
     /// Show how an image is run, its names, layers, packages and patches
     #[command(after_help = "Example:\n  c5c3 image inspect nova --release 2026.1")]
     Inspect(OneArgs),
-    /// Choose versions of packages anew, write the locks, and say what has changed
+    /// Resolve versions of packages again, write the locks, and print what has changed
     #[command(
         after_help = "Examples:\n  c5c3 image lock keystone      # after a change of sources, extras or overrides\n  \
         c5c3 image lock --all --upgrade\n  c5c3 image lock --all --debian  # what Debian's archive has now\n\n\
@@ -68,7 +68,7 @@ pub(crate) enum ImageCommand {
         after_help = "Example:\n  c5c3 image sign keystone --key release.key\n  c5c3 image push keystone    # with the signature"
     )]
     Sign(SignArgs),
-    /// Check every byte of images, and who has signed them
+    /// Check every byte of images, and their signatures
     #[command(after_help = "Examples:\n  c5c3 image verify keystone --key release.key.pub\n  \
         c5c3 image verify --archive keystone.tar")]
     Verify(VerifyArgs),

@@ -129,14 +129,14 @@ fn in_full(place: &WhereArgs, name: &str) -> Result<Reference, String> {
         let version = plan.images.first().map(|image| image.version.clone()).unwrap_or_default();
         format!("{REGISTRY}/{name}:{version}")
     };
-    text.parse().map_err(|error| format!("{text} is no name of an image: {error}"))
+    text.parse().map_err(|error| format!("{text} is not the name of an image: {error}"))
 }
 
 /// A name in another registry: the last part of its repository and its tag stay.
 fn moved(name: &Reference, place: &str) -> Result<Reference, String> {
     let last = name.repository().rsplit('/').next().unwrap_or_default();
     let target = format!("{}/{last}:{}", place.trim_end_matches('/'), name.tag().unwrap_or("latest"));
-    target.parse().map_err(|error| format!("{target} is no name of an image: {error}"))
+    target.parse().map_err(|error| format!("{target} is not the name of an image: {error}"))
 }
 
 fn runtime() -> Result<Runtime, String> {
@@ -152,6 +152,6 @@ mod tests {
     fn an_image_keeps_its_last_name_and_its_tag_wherever_it_goes() {
         let name: Reference = "ghcr.io/c5c3/keystone:28.0.0".parse().unwrap();
         assert_eq!(moved(&name, "127.0.0.1:5000/lab/").unwrap().to_string(), "127.0.0.1:5000/lab/keystone:28.0.0");
-        assert!(moved(&name, "not a place").unwrap_err().contains("is no name of an image"));
+        assert!(moved(&name, "not a place").unwrap_err().contains("is not the name of an image"));
     }
 }

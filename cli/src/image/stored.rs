@@ -40,7 +40,7 @@ pub(super) fn find(place: &WhereArgs, names: &[String]) -> Result<(Layout, Vec<S
 }
 
 fn full(layout: &Layout, text: &str) -> Result<Stored, String> {
-    let name: Reference = text.parse().map_err(|error| format!("{text} is no name of an image: {error}"))?;
+    let name: Reference = text.parse().map_err(|error| format!("{text} is not the name of an image: {error}"))?;
     let image = layout.resolve(&name).map_err(said)?;
     Ok(Stored { image, names: vec![name], known: Provenance::default() })
 }

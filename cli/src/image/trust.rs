@@ -1,4 +1,4 @@
-//! `c5c3 image keygen`, `sign` and `verify`: whether an image is what somebody has made.
+//! `c5c3 image keygen`, `sign` and `verify`: keys, signatures and their verification.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) struct KeygenArgs {
 pub(crate) fn keygen(args: &KeygenArgs) -> Done {
     let public = args.file.with_added_extension("pub");
     if public.exists() {
-        return Err(format!("{} is there already", public.display()));
+        return Err(format!("{} already exists", public.display()));
     }
     let key = SigningKey::generate(&args.file).map_err(said)?;
     fs::write(&public, key.public().to_pem()).map_err(|error| format!("cannot write {}: {error}", public.display()))?;
@@ -92,7 +92,7 @@ fn verify_all(layout: &Layout, images: &[(&Reference, &Descriptor)], key: Option
     for (name, image) in images {
         layout.verify(image).map_err(|error| format!("{name}: {error}"))?;
         let signed = match key {
-            None => "not asked whether it is signed".to_owned(),
+            None => "its signature was not checked".to_owned(),
             Some(key) => {
                 let repository = signature::verify(layout, image, key).map_err(|error| format!("{name}: {error}"))?;
                 format!("signed as {repository}")

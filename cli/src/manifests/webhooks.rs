@@ -16,7 +16,7 @@ const FOLDER: &str = "/run/c5c3/webhooks";
 /// Adds to a Deployment what serves webhooks.
 pub(super) fn serve(deployment: &mut Value, own: &str) {
     let pod = &mut deployment["spec"]["template"]["spec"];
-    // The certificate's key is for nobody else.
+    // Only the webhook server reads the certificate's key.
     pod["securityContext"]["fsGroup"] = USER.into();
     pod["volumes"] = json!([{"name": "webhooks", "secret": {"secretName": secret(own), "defaultMode": 0o440}}]);
     let container = &mut pod["containers"][0];
@@ -70,7 +70,7 @@ fn certificate(own: &str) -> Vec<Value> {
 }
 
 /// A registration. What the webhook would refuse while it is away is told by the operator on the object itself, so its
-/// absence holds up nobody: not even who takes a finalizer off after the operator is gone.
+/// absence blocks no request, not even the removal of a finalizer after the operator is uninstalled.
 fn registration(kind: &str, path: &str, own: &str, kinds: &[&Kind], namespace: Option<&str>) -> Value {
     const GROUP: &str = "admissionregistration.k8s.io";
     let mut registration = object(&format!("{GROUP}/v1"), &format!("{kind}WebhookConfiguration"), own, None);

@@ -18,7 +18,7 @@ pub(crate) fn trees(world: &World, asked: &[&Object]) -> Vec<Tree> {
     asked.iter().filter(|object| object.wait.is_some()).map(|object| Search { world }.explain(object, &[])).collect()
 }
 
-/// The objects that someone means who asks without a name: ControlPlanes, or what of ours there is when there are none.
+/// The objects that are explained without a name: ControlPlanes, or what of ours there is when there are none.
 pub(crate) fn unasked(world: &World) -> Vec<&Object> {
     let planes: Vec<&Object> = world.of_kind("ControlPlane").collect();
     if !planes.is_empty() {
@@ -39,7 +39,7 @@ impl<'a> Search<'a> {
         let mut way = above.to_vec();
         way.push(object);
         if way.len() > DEEPEST {
-            return tree.remedy("the waits lead in a circle");
+            return tree.remedy("the objects wait for each other in a circle");
         }
         if let Some(problems) = invalid(object) {
             return problems.lines().fold(tree, |tree, line| {
@@ -49,8 +49,7 @@ impl<'a> Search<'a> {
         }
         // What it says of itself needs no object below it.
         for wait in object.said().iter().filter(|wait| wait.object == object.reference.short()) {
-            let because = wait.because.as_ref().map(|because| format!(": {because}")).unwrap_or_default();
-            tree = tree.remedy(format!("{}{because}", wait.condition));
+            tree = tree.remedy(wait.because.clone().unwrap_or_else(|| wait.state()));
             tree = wait.look_at.iter().fold(tree, |tree, remedy| tree.remedy(remedy.clone()));
         }
         let children = match object.kind() {
@@ -95,7 +94,7 @@ impl<'a> Search<'a> {
                 }
             }
             _ => {
-                let tree = Tree::new(wait.object.clone(), format!("waited for: {}", wait.condition));
+                let tree = Tree::new(wait.object.clone(), wait.state());
                 wait.because.iter().chain(&wait.look_at).fold(tree, |tree, line| tree.remedy(line.clone()))
             }
         }
@@ -112,20 +111,20 @@ impl<'a> Search<'a> {
         }
         if let Some(message) = pods::unscheduled(pod) {
             let Some(short) = pods::lacking(message) else {
-                return tree.remedy("look at the nodes: kubectl describe nodes");
+                return tree.remedy("kubectl describe nodes");
             };
             let asked = pods::requests(pod, short).find_map(|asked| fields::of_value(asked, way));
             if let Some(field) = asked {
-                tree = tree.remedy(format!("{field} asks for more {short} than a node has left: lower it"));
+                tree = tree.remedy(format!("{field} requests more {short} than any node has free: lower it"));
             }
-            return tree.remedy(format!("lower the {short} that pods ask for, or add a node: kubectl describe nodes"));
+            return tree.remedy(format!("lower the {short} that pods request, or add a node: kubectl describe nodes"));
         }
         for halted in pods::halted(pod).into_iter().take(2) {
             if is_image_trouble(halted.reason) {
-                tree = tree.remedy(format!("{} is not there, or cannot be pulled", halted.image));
+                tree = tree.remedy(format!("{} does not exist, or cannot be pulled", halted.image));
                 tree = match fields::of_image(halted.image, way) {
                     Some(field) => tree.remedy(format!("{field} names it: correct it, or provide the image")),
-                    None => tree.remedy("provide it: build it and let the nodes import it, or push it to its registry"),
+                    None => tree.remedy("provide it: build it and import it on the nodes, or push it to its registry"),
                 };
                 continue;
             }
@@ -133,7 +132,7 @@ impl<'a> Search<'a> {
                 tree = tree.remedy(line);
             }
             if let Some(field) = fields::of_server(pod, halted.name, way) {
-                tree = tree.remedy(format!("{field} names it: correct it, or see to it that it answers"));
+                tree = tree.remedy(format!("{field} names it: correct it, or make sure that it answers"));
                 continue;
             }
             tree = match halted.reason {
@@ -164,7 +163,7 @@ impl<'a> Search<'a> {
         let tree = if exists {
             tree
         } else {
-            tree.remedy(format!("the storage class {class} is not there: kubectl get storageclasses"))
+            tree.remedy(format!("the storage class {class} does not exist: kubectl get storageclasses"))
         };
         match way.iter().find_map(|object| fields::of_text(class, object)) {
             Some(field) if !exists => tree.remedy(format!("{field} names it")),
@@ -196,14 +195,15 @@ impl<'a> Search<'a> {
         }
         let since = object.condition("Ready").and_then(|ready| ready["lastTransitionTime"].as_str());
         if object.kind() == "ControlPlane" {
-            let ago = since.and_then(|since| self.world.ago(since)).unwrap_or_else(|| "since it was made".to_owned());
+            let ago =
+                since.and_then(|since| self.world.ago(since)).unwrap_or_else(|| "since it was created".to_owned());
             return match invalid(object) {
-                Some(_) => format!("its spec is wrong for {ago}; what ran before goes on running"),
+                Some(_) => format!("its spec has been invalid for {ago}; the last valid configuration keeps running"),
                 None => format!("waiting {ago}"),
             };
         }
         if invalid(object).is_some() {
-            return "its spec is wrong; what ran before goes on running".to_owned();
+            return "its spec is invalid; the last valid configuration keeps running".to_owned();
         }
         if let Some(condition) = first_false(object) {
             return condition;
@@ -243,7 +243,7 @@ fn is_in(way: &[&Object], object: &Object) -> bool {
 /// The object as seen from the one above it.
 fn label(object: &Object, above: &[&Object]) -> String {
     match above.first() {
-        Some(top) => object.reference.seen_from(top.namespace()),
+        Some(top) => object.reference.relative_to(top.namespace()),
         None => object.reference.short(),
     }
 }

@@ -16,7 +16,7 @@ fn control_plane(world: &World, object: &Object) -> Tree {
     }
     for (name, part) in parts.into_iter().flatten() {
         if !children.iter().any(|(at, _)| *at == place(name)) {
-            let says = part["message"].as_str().unwrap_or("is not there yet");
+            let says = part["message"].as_str().unwrap_or("does not exist yet");
             children.push((place(name), Tree::new(name.as_str(), says).state(State::NotStarted)));
         }
     }

@@ -59,7 +59,7 @@ fn lab(waits: &Value) -> Value {
     let rest = json!({
         "spec": {"infrastructure": {"mariadb": {"storageClass": "gold"}}, "services": {"keystone": {}}},
         "status": {"phase": "Infrastructure", "waitingFor": waits, "conditions": [not_ready("WaitingForMariaDB", "waiting")],
-                   "services": {"mariadb": {"ready": false}, "keystone": {"ready": false, "message": "is not there yet"}}},
+                   "services": {"mariadb": {"ready": false}, "keystone": {"ready": false, "message": "does not exist yet"}}},
     });
     object("c5c3.io/v1alpha1", "ControlPlane", "lab", "", &rest)
 }
@@ -120,7 +120,7 @@ fn a_storage_class_that_is_not_there() {
 #[test]
 fn a_secret_that_is_not_there() {
     let wait = json!([{"object": "secret/boss", "condition": "exists",
-        "because": "spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it (not found)",
+        "because": "spec.identity.keystone.bootstrap.adminUser.passwordSecretRef names it (does not exist)",
         "lookAt": "create it with the keys password: kubectl create secret generic boss"}]);
     insta::assert_snapshot!(why(vec![lab(&wait)]));
 }
@@ -128,7 +128,7 @@ fn a_secret_that_is_not_there() {
 #[test]
 fn keys_that_are_no_longer_rotated() {
     let wait = json!([{"object": "cronjob/keystone-fernet-rotate", "condition": "makes a new key",
-        "because": "its schedule has come twice without a new key (1 is the primary since 2025-12-01T00:00:00Z)",
+        "because": "two scheduled runs produced no new key (1 is the primary since 2025-12-01T00:00:00Z)",
         "lookAt": "kubectl describe pods -l app.kubernetes.io/component=rotate -n openstack"}]);
     let text = why(vec![lab(&waits_for("keystone/keystone")), keystone(&wait)]);
     for said in ["cronjob/keystone-fernet-rotate", "has come twice", "kubectl describe pods"] {

@@ -29,6 +29,19 @@ pub(crate) struct Said {
     pub(crate) look_at: Option<String>,
 }
 
+impl Said {
+    /// How the object is until then, in words.
+    pub(crate) fn state(&self) -> String {
+        match self.condition.as_str() {
+            "" | "exists" => "does not exist".to_owned(),
+            condition if condition.starts_with(|first: char| first.is_ascii_uppercase()) => {
+                format!("is not {condition}")
+            }
+            condition => format!("waiting until it {condition}"),
+        }
+    }
+}
+
 impl Object {
     /// An object of a kind, from what the API gave.
     pub(crate) fn new(resource: &ApiResource, value: Value) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! `clouds.yaml`: how the OpenStack client signs in, in a file of the cluster's own that nobody else may read.
+//! `clouds.yaml`: how the OpenStack client signs in, in a file of the cluster's own that only its owner may read.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,7 +41,7 @@ pub(super) async fn write(client: &Client, folder: &Folder, keystone: &Value) ->
     private(&path(folder), &text).map_err(|error| failed(&path(folder), error))
 }
 
-/// Who stands for Keystone's certificate, PEM; none without TLS, or if nobody but everybody's authorities do.
+/// The certificate authority of Keystone's certificate, PEM; none without TLS, or if a public authority signed it.
 async fn authorities(client: &Client, keystone: &Value) -> Result<Option<String>, String> {
     let tls = &keystone["spec"]["tls"];
     if tls["enabled"] != true {

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// How long it may take until the kinds of others are installed.
 const INSTALLED: Duration = Duration::from_secs(30);
 
-/// The images that are built here. The others of a cloud have nobody yet who runs them.
+/// The images that are built here. The other services of a cloud have no operator yet.
 const IMAGES: &[&str] = &["mariadb", "rabbitmq", "valkey", "memcached", "keystone", "placement"];
 
 /// What is to be brought up.
@@ -170,7 +170,7 @@ async fn try_publish(client: &Client, namespace: &str, name: &str) -> Result<(),
     let endpoint = clouds::url(client, namespace, &keystone).await?;
     let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
     let plane = planes.get_metadata(name).await.map_err(|error| format!("cannot read controlplane/{name}: {error}"))?;
-    // With the uid, one that goes meanwhile is not made anew.
+    // With the uid, one that is deleted meanwhile is not created again.
     let patch = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
         "metadata": {"name": name, "uid": plane.uid()},
         "spec": {"services": {"keystone": {"publicEndpoint": endpoint}}}});

@@ -115,7 +115,7 @@ mod tests {
             let part = Tree::new("mariadb/mariadb", says).state(state);
             vec![Tree::new("controlplane/lab", "waiting 2s").state(State::Waiting).children(vec![part])]
         };
-        assert_eq!(news(&mut told, &tree(State::NotStarted, "is not there yet")), [""; 0]);
+        assert_eq!(news(&mut told, &tree(State::NotStarted, "does not exist yet")), [""; 0]);
         assert_eq!(news(&mut told, &tree(State::Waiting, "0 of 1 ready")), ["… mariadb/mariadb  0 of 1 ready"]);
         assert_eq!(news(&mut told, &tree(State::Waiting, "0 of 1 ready")), [""; 0]);
         assert_eq!(news(&mut told, &tree(State::Ready, "ready 1s")), ["✓ mariadb/mariadb  ready 1s"]);

@@ -4,7 +4,7 @@
 use c5c3_cluster::Cluster;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::{Settings, hash};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -28,7 +28,7 @@ pub(super) async fn install(client: &Client) -> Result<(), String> {
     definitions(client).await.map_err(|error| format!("cannot install the CRDs: {error}"))?;
     for (name, operator) in operator::named() {
         for object in manifests::account(name, &operator) {
-            apply(client, &object).await.map_err(|error| format!("cannot give {name} its rights: {error}"))?;
+            apply(client, &object).await.map_err(|error| format!("cannot apply the RBAC rules of {name}: {error}"))?;
         }
     }
     Ok(())
@@ -78,7 +78,7 @@ pub(super) fn start(cluster: &Cluster, tasks: &TaskTracker, stop: &CancellationT
         let client = cluster.account(manifests::HOME, &manifests::account_name(name));
         let (metrics, readiness, stop) = (metrics.clone(), readiness.clone(), stop.clone());
         tasks.spawn(async move {
-            let settings = Settings { pace: Pace::default(), election: None };
+            let settings = Settings { pace: RunOptions::default(), election: None };
             operator.run(client, settings, metrics, readiness, stop).await;
         });
     }

@@ -154,7 +154,7 @@ fn extend_one(alias: &Alias, schema: &mut Value) {
             return;
         }
         place = properties.entry(field).or_insert_with(
-            || serde_json::json!({"type": "object", "description": "Other spellings of fields of this object."}),
+            || serde_json::json!({"type": "object", "description": "Accepts other spellings of fields of this object; see the section Other spellings."}),
         );
     }
 }

@@ -102,7 +102,7 @@ fn kubeconfig() -> DataKey {
 /// How far the operator is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RemoteState {
-    /// Nothing was looked at yet.
+    /// Nothing was observed yet.
     #[default]
     Init,
     /// Something is being made or waited for.

@@ -63,7 +63,7 @@ pub struct CortexSpec {
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes the pods go to.
+    /// The nodes that the pods are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// What must be ready before Cortex starts.
@@ -109,10 +109,10 @@ pub struct CortexDatabase {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CortexPipelines {
-    /// Which host a server goes to.
+    /// Scheduling of servers to hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nova: Option<CortexPipeline>,
-    /// Which backend a volume goes to.
+    /// Scheduling of volumes to backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cinder: Option<CortexPipeline>,
 }

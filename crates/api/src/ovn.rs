@@ -98,7 +98,7 @@ pub struct RaftDatabase {
     /// CPU and memory of each member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes members go to.
+    /// The nodes that members are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// How clients outside the cluster reach the database; hypervisors in another cluster need the southbound one.
@@ -179,7 +179,7 @@ pub struct Northd {
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes the pods go to.
+    /// The nodes that the pods are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
 }
@@ -315,7 +315,7 @@ pub struct Endpoints {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RaftStatus {
-    /// Id of the Raft cluster; another id means that the data was started anew.
+    /// Id of the Raft cluster; another id means that a new cluster was initialised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub cluster_id: Option<String>,
@@ -356,7 +356,7 @@ impl Rules for OVNCluster {}
 pub struct OVNChassisSpec {
     /// Host name of the node. It cannot be changed.
     #[x_kube(validation = Rule::new("self == oldSelf")
-        .message("cannot be changed; ports are bound to it, so delete the chassis and let it register anew"))]
+        .message("cannot be changed; ports are bound to it, so delete the chassis and let it register again"))]
     pub hostname: Host,
     /// Id of the Open vSwitch on the node, `external_ids:system-id` there. It cannot be changed.
     #[schemars(length(min = 1, max = 255))]
@@ -364,7 +364,7 @@ pub struct OVNChassisSpec {
         validation = Rule::new("self.matches('^[^ \\\\t\\\\r\\\\n,;\"]+$')")
             .message("is not a system id; leave out spaces, quotes, ',' and ';'"),
         validation = Rule::new("self == oldSelf")
-            .message("cannot be changed; the southbound database knows the chassis by it, so delete the chassis and let it register anew")
+            .message("cannot be changed; the southbound database knows the chassis by it, so delete the chassis and let it register again")
     )]
     pub system_id: String,
     /// Which bridge leads to which provider network.

@@ -8,10 +8,9 @@ use kube::Client;
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 
-use crate::brake::Brake;
+use crate::apply_cache::ApplyCache;
 use crate::error::Error;
 use crate::job_order::is_job;
-use crate::memory::Memory;
 use crate::object::Ref;
 use crate::ownership::{BASE, Owner, STEP, VERSION, annotation, label};
 use crate::plan::{Child, Decision, Plan, Step};
@@ -19,6 +18,7 @@ use crate::presence::Presence;
 use crate::retention::Retained;
 use crate::wait::Wait;
 use crate::write::Written;
+use crate::write_limit::WriteLimit;
 
 /// How often an object is looked at that no watch of ours tells of.
 pub(crate) const FOREIGN_INTERVAL: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ pub struct Applied {
     /// What is no longer wanted and cannot go yet.
     pub left: Vec<Wait>,
     /// When to look again for something that no watch will tell.
-    pub again_after: Option<Duration>,
+    pub requeue_after: Option<Duration>,
     /// What the API refused first.
     pub refused: Option<Wait>,
 }
@@ -66,8 +66,8 @@ impl Applied {
         Ok(wait)
     }
 
-    pub(crate) fn look_again_after(&mut self, delay: Duration) {
-        self.again_after = Some(self.again_after.map_or(delay, |after| after.min(delay)));
+    pub(crate) fn requeue_within(&mut self, delay: Duration) {
+        self.requeue_after = Some(self.requeue_after.map_or(delay, |after| after.min(delay)));
     }
 
     /// Whether every step is done.
@@ -85,7 +85,7 @@ pub(crate) struct Pass<'p> {
 
 impl<'p> Pass<'p> {
     fn new(plan: &'p Plan) -> Self {
-        let applied = Applied { again_after: plan.again_after, ..Applied::default() };
+        let applied = Applied { requeue_after: plan.requeue_after, ..Applied::default() };
         Self { plan, wanted: plan.children().map(Child::reference).collect(), applied }
     }
 
@@ -106,9 +106,9 @@ pub struct Executor<'a> {
     /// When the reconcile began.
     pub now: Timestamp,
     /// What was written lately; none for those who are not told of every change.
-    pub brake: Option<&'a Brake>,
+    pub write_limit: Option<&'a WriteLimit>,
     /// What was applied and read before; none for those who keep nothing between reconciles.
-    pub memory: Option<&'a Memory>,
+    pub apply_cache: Option<&'a ApplyCache>,
 }
 
 /// How a step was left: what it waits for, and what blocks it.
@@ -125,7 +125,7 @@ impl Executor<'_> {
     pub(crate) async fn apply_retaining(&self, plan: &Plan, retained: &[Retained]) -> Result<Applied, Error> {
         let mut pass = Pass::new(plan);
         for step in &plan.steps {
-            let (waits, blocked) = self.carry_out(step, &mut pass).await?;
+            let (waits, blocked) = self.apply_step(step, &mut pass).await?;
             pass.applied.outcomes.push(Outcome {
                 condition: step.condition,
                 name: step.node.as_ref().map(|node| node.name),
@@ -140,29 +140,33 @@ impl Executor<'_> {
         Ok(pass.applied)
     }
 
-    async fn carry_out(&self, step: &Step, pass: &mut Pass<'_>) -> Result<Left, Error> {
+    async fn apply_step(&self, step: &Step, pass: &mut Pass<'_>) -> Result<Left, Error> {
         if step.decision == Decision::Undecided {
             return Ok((step.waits.clone(), step.unplanned()));
         }
         let Some(block) = Block::of(step, pass) else {
-            return Ok((self.step(step, pass).await?, None));
+            return Ok((self.apply_children(step, pass).await?, None));
         };
         // Outside a graph the steps before a step may be what its children are made of.
         if step.node.is_none() || step.children.is_empty() {
             return Ok((Vec::new(), Some(block.reason)));
         }
-        if step.waits.is_empty() { self.changes(step, block, pass).await } else { self.look(step, block, pass).await }
+        if step.waits.is_empty() {
+            self.apply_allowed_changes(step, block, pass).await
+        } else {
+            self.observe_blocked(step, block, pass).await
+        }
     }
 
     /// Applies the children of a step.
-    async fn step(&self, step: &Step, pass: &mut Pass<'_>) -> Result<Vec<Wait>, Error> {
+    async fn apply_children(&self, step: &Step, pass: &mut Pass<'_>) -> Result<Vec<Wait>, Error> {
         if !step.waits.is_empty() {
             return Ok(step.waits.clone());
         }
         let mut waits = Vec::new();
         for child in &step.children {
             match self.child(child, step, None, pass).await {
-                Ok(wait) => waits.extend(wait.filter(|_| !child.unwaited)),
+                Ok(wait) => waits.extend(wait.filter(|_| !child.readiness_optional)),
                 Err(error) => {
                     waits.push(pass.applied.refused(error)?);
                     // What comes after it in the step may stand on it.
@@ -175,7 +179,7 @@ impl Executor<'_> {
 
     /// Applies what a blocked step may change: children that exist, as long as their version stays. Stops at the first child
     /// that would have to be created or would change its version, because later ones may stand on it.
-    async fn changes(&self, step: &Step, block: Block, pass: &mut Pass<'_>) -> Result<Left, Error> {
+    async fn apply_allowed_changes(&self, step: &Step, block: Block, pass: &mut Pass<'_>) -> Result<Left, Error> {
         let mut waits = Vec::new();
         let mut exists = false;
         for child in &step.children {
@@ -188,7 +192,7 @@ impl Executor<'_> {
             };
             exists |= matches!(presence, Presence::Ours(_));
             if let Some(held) = self.held_back(child, &presence) {
-                if child.unwaited {
+                if child.readiness_optional {
                     continue;
                 }
                 let reason = if exists { format!("{held} until {}", block.until) } else { block.reason };
@@ -196,7 +200,7 @@ impl Executor<'_> {
                 return Ok((waits, Some(reason)));
             }
             match self.child(child, step, Some(presence), pass).await {
-                Ok(wait) => waits.extend(wait.filter(|_| !child.unwaited)),
+                Ok(wait) => waits.extend(wait.filter(|_| !child.readiness_optional)),
                 Err(error) => {
                     waits.push(pass.applied.refused(error)?);
                     return Ok((waits, None));
@@ -214,7 +218,7 @@ impl Executor<'_> {
                 let (now, next) = (annotation(meta, VERSION), annotation(wanted, VERSION));
                 let version = |version: Option<&String>| version.map_or("none", String::as_str).to_owned();
                 // An older operator wrote no version: what it made is taken for the present one.
-                (now.is_some() && now != next && child.generated.is_empty()).then(|| {
+                (now.is_some() && now != next && child.random_keys.is_empty()).then(|| {
                     format!(
                         "{} stays at version {} and does not change to {}",
                         reference.short(),
@@ -238,9 +242,9 @@ impl Executor<'_> {
 
     /// Reads the status of a blocked step's children without applying them. The step counts as not started until all of them
     /// exist.
-    async fn look(&self, step: &Step, block: Block, pass: &mut Pass<'_>) -> Result<Left, Error> {
+    async fn observe_blocked(&self, step: &Step, block: Block, pass: &mut Pass<'_>) -> Result<Left, Error> {
         let mut waits = Vec::new();
-        for child in step.children.iter().filter(|child| child.generated.is_empty() && !child.unwaited) {
+        for child in step.children.iter().filter(|child| child.random_keys.is_empty() && !child.readiness_optional) {
             let live = match self.presence(child).await {
                 Ok(Presence::Ours(meta)) => self.live(&child.reference(), &meta).await,
                 Ok(_) => Ok(None),
@@ -266,8 +270,8 @@ impl Executor<'_> {
         presence: Option<Presence>,
         pass: &mut Pass<'_>,
     ) -> Result<Option<Wait>, Error> {
-        if !child.generated.is_empty() {
-            return self.generated(child).await;
+        if !child.random_keys.is_empty() {
+            return self.ensure_random_secret(child).await;
         }
         let is_blocked = presence.is_some();
         let before = match presence {
@@ -279,7 +283,7 @@ impl Executor<'_> {
             Presence::Absent => None,
             Presence::Refused(wait) => {
                 // It is not ours, so no watch of ours tells when it goes.
-                pass.applied.look_again_after(FOREIGN_INTERVAL);
+                pass.applied.requeue_within(FOREIGN_INTERVAL);
                 return Ok(Some(*wait));
             }
         };
@@ -334,7 +338,7 @@ impl Block {
             return Some(Self { reason: format!("starts when {until}"), until });
         };
         let is_done = |need: &&str| {
-            pass.plan.dropped.contains(need)
+            pass.plan.removed_steps.contains(need)
                 || before.iter().any(|outcome| outcome.name == Some(need) && outcome.is_done())
         };
         let missing: Vec<&str> = node.needs.iter().copied().filter(|need| !is_done(need)).collect();

@@ -111,7 +111,7 @@ impl Children {
         if tokio::time::timeout(LONGEST_LIST, lists).await.is_err() {
             let unlisted = self.kinds.iter().filter(|kind| !kind.listed.is_cancelled());
             let kinds: Vec<&str> = unlisted.map(|kind| kind.kind.resource.kind.as_str()).collect();
-            tracing::warn!(kinds = kinds.join(", "), "starting without knowing all children: their lists take long");
+            tracing::warn!(kinds = kinds.join(", "), "starting before all children are listed: their lists take long");
         }
     }
 
@@ -142,7 +142,7 @@ fn remove(owners: &mut HashMap<String, HashMap<Ref, ObjectMeta>>, uid: &str, chi
 }
 
 /// Metadata without the fields that managers own, which are most of it. Who they are and when they wrote is needed to say who
-/// undoes our writes; see [`crate::brake`].
+/// undoes our writes; see [`crate::write_limit`].
 fn slim(meta: &ObjectMeta) -> ObjectMeta {
     let managers = meta.managed_fields.iter().flatten().map(|entry| ManagedFieldsEntry {
         manager: entry.manager.clone(),

@@ -9,7 +9,7 @@ use crate::wait::shortened;
 
 /// What a controller says about one aspect of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct ConditionState {
     /// The condition's type.
     pub condition: String,
     /// Whether it holds.
@@ -20,9 +20,9 @@ pub struct Said {
     pub message: String,
 }
 
-impl Said {
+impl ConditionState {
     /// It holds.
-    pub fn yes(condition: impl Into<String>, reason: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn met(condition: impl Into<String>, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             condition: condition.into(),
             status: ConditionStatus::True,
@@ -32,12 +32,12 @@ impl Said {
     }
 
     /// It does not hold.
-    pub fn no(condition: impl Into<String>, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { status: ConditionStatus::False, ..Self::yes(condition, reason, message) }
+    pub fn unmet(condition: impl Into<String>, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { status: ConditionStatus::False, ..Self::met(condition, reason, message) }
     }
 
     /// The condition, with the transition time of `before` if the status is the same.
-    pub fn after(&self, before: Option<&Condition>, generation: Option<i64>, now: Timestamp) -> Condition {
+    pub fn to_condition(&self, before: Option<&Condition>, generation: Option<i64>, now: Timestamp) -> Condition {
         let unchanged = before.filter(|before| before.status == self.status);
         Condition {
             r#type: self.condition.clone(),
@@ -66,17 +66,18 @@ mod tests {
     fn the_transition_time_moves_only_with_the_status() {
         let early: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let late: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
-        let first = Said::no("Ripe", "TooSmall", "2 cm").after(None, Some(1), early);
-        let same = Said::no("Ripe", "TooGreen", "5 cm").after(Some(&first), Some(2), late);
+        let first = ConditionState::unmet("Ripe", "TooSmall", "2 cm").to_condition(None, Some(1), early);
+        let same = ConditionState::unmet("Ripe", "TooGreen", "5 cm").to_condition(Some(&first), Some(2), late);
         assert_eq!(same.last_transition_time, Some(Time(early)));
         assert_eq!((same.reason.as_deref(), same.observed_generation), (Some("TooGreen"), Some(2)));
-        let turned = Said::yes("Ripe", "Ripe", "8 cm").after(Some(&same), Some(2), late);
+        let turned = ConditionState::met("Ripe", "Ripe", "8 cm").to_condition(Some(&same), Some(2), late);
         assert_eq!(turned.last_transition_time, Some(Time(late)));
     }
 
     #[test]
     fn a_message_fits_the_schema_whatever_it_quotes() {
-        let said = Said::no("Ripe", "Long", "ä".repeat(40_000)).after(None, None, Timestamp::UNIX_EPOCH);
+        let said =
+            ConditionState::unmet("Ripe", "Long", "ä".repeat(40_000)).to_condition(None, None, Timestamp::UNIX_EPOCH);
         assert!(said.message.unwrap().len() < 32_768);
     }
 }

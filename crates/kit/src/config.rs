@@ -13,7 +13,7 @@ use crate::ownership::BASE;
 use crate::plan::Child;
 
 /// How many older configurations are kept.
-pub const KEPT: usize = 3;
+pub const REVISION_HISTORY_LIMIT: usize = 3;
 
 /// Configuration files that are mounted together.
 #[derive(Clone, Debug)]
@@ -60,14 +60,14 @@ impl ConfigFiles {
             metadata: ObjectMeta {
                 name: Some(self.name()),
                 namespace: Some(self.namespace.clone()),
-                labels: Some([(BASE.to_owned(), hash::fitting(&self.base))].into()),
+                labels: Some([(BASE.to_owned(), hash::truncate_base(&self.base))].into()),
                 ..ObjectMeta::default()
             },
             data: Some(data.collect()),
             immutable: Some(true),
             ..Secret::default()
         };
-        Child::new(&secret).keep_previous(KEPT)
+        Child::new(&secret).keep_previous(REVISION_HISTORY_LIMIT)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::condition::Said;
+use crate::condition::ConditionState;
 use crate::inputs::Inputs;
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
@@ -49,10 +49,10 @@ pub trait Controller: Send + Sync + Sized + 'static {
     const FINALIZER: Option<&'static str> = None;
 
     /// How long a deletion waits for each wave of such children before it goes on all the same and names what is left.
-    const PATIENCE: Duration = Duration::from_mins(10);
+    const CLEANUP_TIMEOUT: Duration = Duration::from_mins(10);
 
     /// Whether there are children in other namespaces than the object's, or in none. They are looked for when it goes.
-    const ELSEWHERE: bool = false;
+    const CROSS_NAMESPACE: bool = false;
 
     /// The conditions that [`Controller::summary`] may write, the most important one first.
     const SUMMARY: &'static [&'static str] = SUMMARY;
@@ -99,7 +99,7 @@ pub trait Controller: Send + Sync + Sized + 'static {
     }
 
     /// Pure: what is said of the object as a whole; see [`crate::report`]. What it leaves out stays as it was said before.
-    fn summary(&self, state: Summary<'_>) -> Vec<Said> {
+    fn summary(&self, state: Summary<'_>) -> Vec<ConditionState> {
         state.standard()
     }
 

@@ -8,7 +8,7 @@ use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::object::Ref;
-use crate::plan::Note;
+use crate::plan::PlannedEvent;
 use crate::wait::shortened;
 
 /// The longest note that the API takes, in bytes.
@@ -53,12 +53,12 @@ impl Events {
 /// The events of the last plan of each object, to publish only those that are new.
 #[derive(Debug, Default)]
 pub struct Published {
-    plans: Mutex<HashMap<Ref, Vec<Note>>>,
+    plans: Mutex<HashMap<Ref, Vec<PlannedEvent>>>,
 }
 
 impl Published {
     /// The events that were not in the last plan, which this one replaces.
-    pub(crate) fn new_ones(&self, object: &Ref, events: &[Note]) -> Vec<Note> {
+    pub(crate) fn take_new(&self, object: &Ref, events: &[PlannedEvent]) -> Vec<PlannedEvent> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let before = plans.remove(object).unwrap_or_default();
         if !events.is_empty() {
@@ -80,10 +80,10 @@ mod tests {
         let (published, tree) = (Published::default(), Ref::namespaced::<Secret>("orchard", "tree"));
         let ripe = Plan::new().event("Ripened", "12 apples").events;
         let both = Plan::new().event("Ripened", "12 apples").failed_event("Fallen", "1 apple").events;
-        assert_eq!(published.new_ones(&tree, &ripe), ripe);
-        assert_eq!(published.new_ones(&tree, &both), both[1..]);
-        assert!(published.new_ones(&tree, &both).is_empty());
-        published.new_ones(&tree, &[]);
-        assert_eq!(published.new_ones(&tree, &ripe), ripe);
+        assert_eq!(published.take_new(&tree, &ripe), ripe);
+        assert_eq!(published.take_new(&tree, &both), both[1..]);
+        assert!(published.take_new(&tree, &both).is_empty());
+        published.take_new(&tree, &[]);
+        assert_eq!(published.take_new(&tree, &ripe), ripe);
     }
 }

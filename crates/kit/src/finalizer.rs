@@ -1,5 +1,5 @@
-//! Finalizers, with a way out: what garbage collection does not reach is deleted, waited for, and after a time named
-//! and let go. Nothing that fails on the way can hold an object longer than that.
+//! Finalizers that can always be released: what garbage collection does not reach is deleted and waited for. After a time
+//! the finalizer is removed and the remaining objects are named. No failure on the way can hold an object longer than that.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::object::{KindRef, Ref, is_not_found};
 use crate::ownership::OWNER_UID;
 use crate::wait::Wait;
 
-/// Set to `true` on an object that is being deleted, it lets the object go at once, and what it leaves is named.
-pub const SKIP: &str = "c5c3.io/skip-cleanup";
+/// Set to `true` on an object that is being deleted, it releases the finalizer at once, and the remaining objects are named.
+pub const SKIP_CLEANUP: &str = "c5c3.io/skip-cleanup";
 
-/// Kubernetes' own finalizer, which an object has that goes and is to leave what it owns: `kubectl delete --cascade=orphan`.
+/// Kubernetes' own finalizer, of an object that is deleted without its children: `kubectl delete --cascade=orphan`.
 pub const ORPHAN: &str = "orphan";
 
 /// Whether the object has the finalizer.
@@ -26,9 +26,9 @@ pub fn has(object: &DynamicObject, finalizer: &str) -> bool {
     object.metadata.finalizers.iter().flatten().any(|held| held == finalizer)
 }
 
-/// Whether someone asks to let the object go at once.
+/// Whether the annotation asks to release the finalizer at once.
 pub fn is_skipped(object: &DynamicObject) -> bool {
-    object.metadata.annotations.iter().flatten().any(|(key, value)| key == SKIP && value == "true")
+    object.metadata.annotations.iter().flatten().any(|(key, value)| key == SKIP_CLEANUP && value == "true")
 }
 
 /// Puts the finalizer on the object.
@@ -45,7 +45,7 @@ pub async fn remove(client: &Client, object: &DynamicObject, about: &Ref, finali
     set(client, object, about, &finalizers).await
 }
 
-/// A merge patch replaces the whole list, so it carries the resource version: if someone else changed the list, the API
+/// A merge patch replaces the whole list, so it carries the resource version: if another client changed the list, the API
 /// refuses and the reconcile starts over with the new one.
 async fn set(client: &Client, object: &DynamicObject, about: &Ref, finalizers: &[String]) -> Result<(), Error> {
     let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": object.metadata.resource_version}});
@@ -82,9 +82,9 @@ impl Abandoned {
     fn note(&self) -> Option<String> {
         let part = |what: &[String], says: &str| (!what.is_empty()).then(|| format!("{says}: {}", what.join(", ")));
         let parts = [
-            part(&self.left, "left behind, delete by hand"),
-            part(&self.unknown, "not looked up, look for what is left"),
-            part(&self.collected, "left to garbage collection"),
+            part(&self.left, "these objects are left behind; delete them by hand"),
+            part(&self.unknown, "these could not be listed; look for remaining objects"),
+            part(&self.collected, "garbage collection deletes these"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -102,17 +102,17 @@ struct Wave<'a> {
 /// What must go before the object may go.
 pub struct Cleanup<'a> {
     /// The kinds of children that may be in other namespaces.
-    pub elsewhere: &'a [KindRef],
+    pub cross_namespace: &'a [KindRef],
     /// The kinds whose objects go one after the other.
     pub waves: &'a [Vec<KindRef>],
     /// The one namespace that the operator looks after: it has no children elsewhere.
     pub namespace: Option<&'a str>,
     /// How long each wave is waited for.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl Cleanup<'_> {
-    /// Deletes what must go: children in waves, then those in other namespaces. They are listed anew, because the watches may
+    /// Deletes what must go: children in waves, then those in other namespaces. They are listed from the API, because the watches may
     /// not have heard of the youngest, and after a restart of none. A wave has its time after that of the waves before it, so
     /// that one that is stuck takes nothing from the next.
     pub async fn run(&self, executor: &Executor<'_>, object: &DynamicObject) -> Result<Progress, Error> {
@@ -120,7 +120,7 @@ impl Cleanup<'_> {
         let mut abandoned = Abandoned::default();
         let mut deadline = Duration::ZERO;
         for wave in self.in_order() {
-            deadline = deadline.saturating_add(self.patience);
+            deadline = deadline.saturating_add(self.timeout);
             let left = if is_skipped { Duration::ZERO } else { deadline.saturating_sub(age) };
             match self.delete(executor, &wave).await {
                 Ok(found) if !found.is_empty() && !left.is_zero() => {
@@ -129,7 +129,7 @@ impl Cleanup<'_> {
                 }
                 Ok(found) => {
                     for (reference, meta) in found {
-                        let is_collected = executor.owner.collects(&meta);
+                        let is_collected = executor.owner.garbage_collects(&meta);
                         let list = if is_collected { &mut abandoned.collected } else { &mut abandoned.left };
                         list.push(reference.to_string());
                     }
@@ -142,10 +142,17 @@ impl Cleanup<'_> {
     }
 
     fn in_order(&self) -> impl Iterator<Item = Wave<'_>> {
-        let near =
-            self.waves.iter().map(|kinds| Wave { kinds, far: false, because: "what it stands on goes after it" });
+        let near = self.waves.iter().map(|kinds| Wave {
+            kinds,
+            far: false,
+            because: "what it depends on is deleted after it",
+        });
         let because = "it is in another namespace, where garbage collection does not reach it";
-        near.chain((!self.elsewhere.is_empty()).then_some(Wave { kinds: self.elsewhere, far: true, because }))
+        near.chain((!self.cross_namespace.is_empty()).then_some(Wave {
+            kinds: self.cross_namespace,
+            far: true,
+            because,
+        }))
     }
 
     /// Deletes the children of a wave, and says which of them are still there.
@@ -153,7 +160,7 @@ impl Cleanup<'_> {
         let mut left = Vec::new();
         for kind in wave.kinds {
             let children = self.children(executor, kind).await?;
-            for meta in children.into_iter().filter(|meta| !wave.far || !executor.owner.collects(meta)) {
+            for meta in children.into_iter().filter(|meta| !wave.far || !executor.owner.garbage_collects(meta)) {
                 let reference = Ref::of(&kind.resource, &meta);
                 if meta.deletion_timestamp.is_none() {
                     // Pods that are still being ended would miss what goes next.
@@ -186,9 +193,10 @@ impl Cleanup<'_> {
 
 fn waiting(reference: &Ref, because: &str) -> Wait {
     Wait::on(reference)
-        .condition("is gone")
+        .condition("is deleted")
+        .now("is still being deleted")
         .because(because)
-        .look_at(format!("to leave it behind: annotate the object with {SKIP}=true"))
+        .look_at(format!("to delete the object without waiting, annotate it with {SKIP_CLEANUP}=true"))
 }
 
 fn age(object: &DynamicObject, now: Timestamp) -> Duration {

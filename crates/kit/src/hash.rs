@@ -13,11 +13,11 @@ pub fn short(content: &[u8]) -> String {
 /// `base-hash`, within the 63 characters that a label and the name of a Job may have. A base that is too long is cut, and
 /// told apart by a hash of its own.
 pub fn named(base: &str, hash: &str) -> String {
-    format!("{}-{hash}", fitting(base))
+    format!("{}-{hash}", truncate_base(base))
 }
 
 /// `base` itself if it leaves room for a hash behind it, or as much of it as does.
-pub fn fitting(base: &str) -> String {
+pub fn truncate_base(base: &str) -> String {
     const ROOM: usize = 63 - 11;
     if base.len() <= ROOM {
         return base.to_owned();
@@ -48,6 +48,6 @@ mod tests {
         assert_eq!(super::named("press", "0123456789"), "press-0123456789");
         let (a, b) = ("x".repeat(200), format!("{}y", "x".repeat(199)));
         assert_eq!(super::named(&a, "0123456789").len(), 63);
-        assert_ne!(super::fitting(&a), super::fitting(&b));
+        assert_ne!(super::truncate_base(&a), super::truncate_base(&b));
     }
 }

@@ -23,9 +23,9 @@ pub struct Readiness {
 
 impl Readiness {
     /// Adds something that has to start; it has when the value is dropped, and so it has if it was given up.
-    pub fn expect(&self) -> Expected {
+    pub fn add_pending(&self) -> PendingStart {
         self.missing.fetch_add(1, Ordering::SeqCst);
-        Expected { missing: self.missing.clone() }
+        PendingStart { missing: self.missing.clone() }
     }
 
     /// Whether all has started.
@@ -34,9 +34,9 @@ impl Readiness {
     }
 
     /// Notes that a part of the process broke; it works again when the value is dropped.
-    pub fn broke(&self) -> Broken {
+    pub fn mark_unhealthy(&self) -> Unhealthy {
         self.broken.fetch_add(1, Ordering::SeqCst);
-        Broken { broken: self.broken.clone() }
+        Unhealthy { broken: self.broken.clone() }
     }
 
     /// Whether nothing is broken.
@@ -47,11 +47,11 @@ impl Readiness {
 
 /// A part of the process that broke.
 #[derive(Debug)]
-pub struct Broken {
+pub struct Unhealthy {
     broken: Arc<AtomicUsize>,
 }
 
-impl Drop for Broken {
+impl Drop for Unhealthy {
     fn drop(&mut self) {
         self.broken.fetch_sub(1, Ordering::SeqCst);
     }
@@ -59,11 +59,11 @@ impl Drop for Broken {
 
 /// Something that has to start.
 #[derive(Debug)]
-pub struct Expected {
+pub struct PendingStart {
     missing: Arc<AtomicUsize>,
 }
 
-impl Drop for Expected {
+impl Drop for PendingStart {
     fn drop(&mut self) {
         self.missing.fetch_sub(1, Ordering::SeqCst);
     }
@@ -119,10 +119,10 @@ mod tests {
     #[tokio::test]
     async fn a_controller_that_broke_is_unhealthy_and_one_that_starts_is_not_ready() {
         let readiness = Readiness::default();
-        let expected = readiness.expect();
+        let expected = readiness.add_pending();
         assert_eq!(status(&readiness, "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
         drop(expected);
-        let broken = readiness.broke();
+        let broken = readiness.mark_unhealthy();
         assert_eq!(status(&readiness, "/healthz").await, StatusCode::INTERNAL_SERVER_ERROR);
         drop(broken);
         for path in ["/healthz", "/readyz"] {

@@ -55,7 +55,7 @@ impl<K: Resource> Inputs<K> {
         Self { entropy, ..self }
     }
 
-    /// Random bytes that nobody can guess, the same for the same `purpose` within one reconcile. A plan takes randomness
+    /// Unpredictable random bytes, the same for the same `purpose` within one reconcile. A plan takes randomness
     /// from here and from nowhere else, so that it stays a function of its inputs.
     pub fn random(&self, purpose: &str) -> [u8; 32] {
         Sha256::new().chain_update(self.entropy).chain_update(purpose).finalize().into()
@@ -118,22 +118,24 @@ impl<K: Resource> Inputs<K> {
         }
     }
 
-    /// The object under a reference as its type, or the wait for it. An object that does not parse is waited for too:
-    /// someone has to mend it.
+    /// The object under a reference as its type, or the wait for it. An object that does not parse is waited for too, until a
+    /// user corrects it.
     pub fn typed<T: DeserializeOwned>(&self, reference: &Ref) -> Result<T, Wait> {
         let object = self.get(reference).ok_or_else(|| self.missing(reference))?;
         let value = serde_json::to_value(object).unwrap_or_default();
-        serde_json::from_value(value)
-            .map_err(|error| Wait::on(reference).condition("is well formed").now(error.to_string()).failed("Malformed"))
+        serde_json::from_value(value).map_err(|error| {
+            Wait::on(reference).condition("is well formed").now(format!("is malformed: {error}")).failed("Malformed")
+        })
     }
 
     /// The wait for an object that is not there.
     pub fn missing(&self, reference: &Ref) -> Wait {
         match self.found.get(reference) {
             Some(Found::UnknownKind) => Wait::on(reference)
-                .now(format!("the cluster has no {}", reference.resource.plural))
-                .called("KindNotInstalled"),
-            _ => Wait::on(reference).now("not found"),
+                .now(format!("does not exist: the cluster has no {}", reference.resource.plural))
+                .look_at(format!("install the operator that serves {}", reference.resource.api_version))
+                .with_reason("KindNotInstalled"),
+            _ => Wait::on(reference).absent(),
         }
     }
 
@@ -141,8 +143,7 @@ impl<K: Resource> Inputs<K> {
     pub fn secret(&self, reference: &Ref, key: &str) -> Result<SecretString, Wait> {
         let secret: Secret = self.typed(reference)?;
         let missing = |now: String| Wait::on(reference).condition(format!("has the key {key}")).now(now);
-        let bytes =
-            secret.data.unwrap_or_default().remove(key).ok_or_else(|| missing(format!("lacks the key {key}")))?;
+        let bytes = secret.data.unwrap_or_default().remove(key).ok_or_else(|| missing(format!("has no key {key}")))?;
         let text = String::from_utf8(bytes.0).map_err(|_| missing(format!("has a key {key} that is not text")))?;
         if text.is_empty() { Err(missing(format!("has a key {key} that is empty"))) } else { Ok(text.into()) }
     }

@@ -31,7 +31,7 @@ pub fn run_once(namespace: &str, base: &str, identity: &Value, template: PodTemp
             annotations: Some([(TEMPLATE.to_owned(), content)].into()),
             name: Some(hash::named(base, &hash::of_json(identity))),
             namespace: Some(namespace.to_owned()),
-            labels: Some([(BASE.to_owned(), hash::fitting(base))].into()),
+            labels: Some([(BASE.to_owned(), hash::truncate_base(base))].into()),
             ..ObjectMeta::default()
         },
         spec: Some(JobSpec { template, backoff_limit: Some(backoff_limit), ..JobSpec::default() }),

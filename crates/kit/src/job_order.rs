@@ -1,7 +1,7 @@
 //! Jobs of one group run one after the other: two that write the same rows, or change the same schema, break each other.
 //!
-//! A Job whose containers run is never deleted, because what it does may not bear to be cut short. One that does nothing (its
-//! image is not there, no node has room) may never end, and is deleted when another Job of its group is to start.
+//! A Job whose containers run is never deleted, because its work may not bear to be interrupted. One that does nothing (its
+//! image does not exist, no node has room) may never end, and is deleted when another Job of its group is to start.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::Api;
@@ -38,11 +38,12 @@ impl Executor<'_> {
                 continue;
             }
             let may_go = job.metadata.deletion_timestamp.is_none() && !pass.wants(&other);
-            if may_go && !self.works(&other).await? {
+            if may_go && !self.has_running_containers(&other).await? {
                 tracing::info!(job = %other, "deleting a Job that does nothing, so that another one can start");
                 self.delete_whole(&other, &job.metadata).await?;
             }
-            let now = readiness::wait(&other, &job).and_then(|wait| wait.now).unwrap_or_default();
+            let now = readiness::wait(&other, &job).and_then(|wait| wait.now);
+            let now = now.map_or_else(|| "has not ended".to_owned(), |now| format!("has not ended: {now}"));
             let because = format!("{} starts after it: they must not run at the same time", reference.name);
             return Ok(Some(Wait::on(&other).condition("has ended").now(now).because(because)));
         }
@@ -50,22 +51,22 @@ impl Executor<'_> {
     }
 
     /// Whether a Job has not ended, and a container of it runs.
-    pub(crate) async fn is_at_work(&self, job: &Ref, meta: &ObjectMeta) -> Result<bool, Error> {
+    pub(crate) async fn is_running(&self, job: &Ref, meta: &ObjectMeta) -> Result<bool, Error> {
         match self.live(job, meta).await? {
-            Some(live) if !has_ended(&live) => self.works(job).await,
+            Some(live) if !has_ended(&live) => self.has_running_containers(job).await,
             _ => Ok(false),
         }
     }
 
     /// Replaces a Job that was made from another template, has not ended and does nothing: it may never start, and what was
-    /// mended since would not reach it.
+    /// corrected since would not reach it.
     pub(crate) async fn outdated(&self, child: &Child, job: &DynamicObject) -> Result<Option<Wait>, Error> {
         let reference = child.reference();
         let (now, wanted) = (annotation(&job.metadata, TEMPLATE), annotation(&child.object.metadata, TEMPLATE));
         if now.is_none() || now == wanted || has_ended(job) || job.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
-        if self.works(&reference).await? {
+        if self.has_running_containers(&reference).await? {
             return Ok(None);
         }
         tracing::info!(job = %reference, "deleting a Job that does nothing, so that it starts as it is specified now");
@@ -75,8 +76,8 @@ impl Executor<'_> {
     }
 
     /// Whether a container of a Job runs, or is about to run after one that did.
-    pub(crate) async fn works(&self, job: &Ref) -> Result<bool, Error> {
-        Ok(self.pods_of(job).await?.iter().filter_map(|pod| pod.status.as_ref()).any(pod_works))
+    pub(crate) async fn has_running_containers(&self, job: &Ref) -> Result<bool, Error> {
+        Ok(self.pods_of(job).await?.iter().filter_map(|pod| pod.status.as_ref()).any(pod_is_running))
     }
 
     /// The pods of a Job.
@@ -100,7 +101,7 @@ fn excludes(one: &ObjectMeta, other: &ObjectMeta) -> bool {
 }
 
 /// Whether a container of a pod runs. Between two init containers none does, and yet the pod works.
-fn pod_works(pod: &PodStatus) -> bool {
+fn pod_is_running(pod: &PodStatus) -> bool {
     if matches!(pod.phase.as_deref(), Some("Succeeded" | "Failed")) {
         return false;
     }
@@ -148,7 +149,7 @@ mod tests {
     fn works(phase: &str, init: &Value, main: &Value) -> bool {
         let status = |name: &str, state: &Value| json!({"name": name, "image": "press:1", "imageID": "", "ready": false, "restartCount": 0, "state": state});
         let pod = json!({"phase": phase, "initContainerStatuses": [status("expand", init)], "containerStatuses": [status("migrate", main)]});
-        pod_works(&serde_json::from_value(pod).unwrap())
+        pod_is_running(&serde_json::from_value(pod).unwrap())
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Candidate {
                 Ok(Ok(Held::Ours)) => return true,
                 Ok(Ok(Held::Theirs | Held::Changed)) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = self.election.lease, %error, "cannot look at the lease; trying again");
+                    tracing::warn!(lease = self.election.lease, %error, "cannot read the lease; trying again");
                 }
                 Err(_) => tracing::warn!(lease = self.election.lease, "the API does not answer; trying again"),
             }
@@ -140,7 +140,7 @@ impl Candidate {
             let asked = Instant::now();
             match tokio::time::timeout_at(deadline, self.try_hold()).await {
                 Ok(Ok(Held::Ours)) => deadline = asked + self.election.renew_deadline,
-                // Someone touched the Lease between our read and our write, which is no loss yet.
+                // Another client wrote the Lease between our read and our write, which is not a lost election yet.
                 Ok(Ok(Held::Changed)) if Instant::now() < deadline => {}
                 Ok(Err(error)) if Instant::now() < deadline => {
                     tracing::warn!(lease = self.election.lease, %error, "cannot renew the lease; trying again");
@@ -220,13 +220,13 @@ impl Candidate {
         };
         match tokio::time::timeout(self.election.retry_period, released).await {
             Ok(Ok(())) => tracing::info!(lease = self.election.lease, "lease handed back"),
-            Ok(Err(error)) => tracing::warn!(%error, "cannot hand the lease back; others wait until it expires"),
-            Err(_) => tracing::warn!("cannot hand the lease back in time; others wait until it expires"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot release the lease; others wait until it expires"),
+            Err(_) => tracing::warn!("cannot release the lease in time; others wait until it expires"),
         }
     }
 }
 
-/// Who has the Lease, after an attempt to take it.
+/// The holder of the Lease, after an attempt to acquire it.
 enum Held {
     /// We have.
     Ours,

@@ -92,9 +92,9 @@ impl Default for Metrics {
         registry.register("reconcile_duration_seconds", "Time spent in each step of a reconcile", durations.clone());
         registry.register("reconcile_errors", "Reconciles that failed, by step and reason", errors.clone());
         registry.register("queue_depth", "Objects that are due and not yet being reconciled", queued.clone());
-        registry.register("waits", "What objects are waiting for, by reason", waits.clone());
-        registry.register("leader", "Whether this process leads for the operator", leader.clone());
-        registry.register("watch_errors", "Watches that broke and were started again", watch_errors.clone());
+        registry.register("waits", "Objects that wait for something, by reason", waits.clone());
+        registry.register("leader", "Whether this process is the leader of the operator", leader.clone());
+        registry.register("watch_errors", "Watches that failed and were started again", watch_errors.clone());
         registry.register("reconciles", "Reconciles that succeeded", reconciles.clone());
         registry.register(
             "condition",
@@ -119,7 +119,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Records how long a step took.
-    pub fn took(&self, controller: &'static str, stage: Stage, time: Duration) {
+    pub fn observe_duration(&self, controller: &'static str, stage: Stage, time: Duration) {
         self.durations.get_or_create(&StageLabels { controller, step: stage.name() }).observe(time.as_secs_f64());
     }
 
@@ -163,7 +163,7 @@ impl Metrics {
     }
 
     /// Counts a watch that broke.
-    pub fn watch_broke(&self, controller: &'static str) {
+    pub fn watch_failed(&self, controller: &'static str) {
         self.watch_errors.get_or_create(&ControllerLabels { controller }).inc();
     }
 
@@ -207,7 +207,7 @@ impl Metrics {
     }
 
     /// Records whether this process leads.
-    pub fn leads(&self, operator: &'static str, leads: bool) {
+    pub fn set_leader(&self, operator: &'static str, leads: bool) {
         self.leader.get_or_create(&OperatorLabels { operator }).set(leads.into());
     }
 
@@ -225,15 +225,15 @@ mod tests {
     use k8s_openapi::api::core::v1::Secret;
 
     use super::*;
-    use crate::condition::Said;
+    use crate::condition::ConditionState;
 
     #[test]
     fn the_conditions_of_an_object_are_gauges_until_it_is_gone() {
         let metrics = Metrics::default();
         let tree = Ref::namespaced::<Secret>("orchard", "tree");
-        let said = [Said::yes("Ready", "Ready", ""), Said::no("Ripe", "TooSmall", "")];
+        let said = [ConditionState::met("Ready", "Ready", ""), ConditionState::unmet("Ripe", "TooSmall", "")];
         let conditions: Vec<Condition> =
-            said.iter().map(|said| said.after(None, None, jiff::Timestamp::UNIX_EPOCH)).collect();
+            said.iter().map(|said| said.to_condition(None, None, jiff::Timestamp::UNIX_EPOCH)).collect();
         metrics.conditions(&tree, &conditions);
         let line =
             |kind: &str| format!(r#"c5c3_condition{{kind="Secret",namespace="orchard",name="tree",type="{kind}"}} "#);

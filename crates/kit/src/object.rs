@@ -46,7 +46,7 @@ impl Ref {
     }
 
     /// The object as seen from `namespace`: `secret/name`, or `secret/namespace/name` if it is in another one.
-    pub fn seen_from(&self, namespace: Option<&str>) -> String {
+    pub fn relative_to(&self, namespace: Option<&str>) -> String {
         match &self.namespace {
             Some(own) if Some(own.as_str()) != namespace => {
                 format!("{}/{own}/{}", self.resource.kind.to_lowercase(), self.name)
@@ -63,7 +63,7 @@ impl Ref {
 
 impl fmt::Display for Ref {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.seen_from(None))
+        f.write_str(&self.relative_to(None))
     }
 }
 

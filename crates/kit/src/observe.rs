@@ -9,7 +9,7 @@ use crate::wait::Wait;
 impl Executor<'_> {
     /// The status of every step's children, as if the plan had been applied.
     pub(crate) async fn observe(&self, plan: &Plan) -> Result<Applied, Error> {
-        let mut applied = Applied { again_after: plan.again_after, ..Applied::default() };
+        let mut applied = Applied { requeue_after: plan.requeue_after, ..Applied::default() };
         for step in &plan.steps {
             let waits = match self.observe_step(step).await {
                 Ok(waits) => waits,
@@ -24,13 +24,13 @@ impl Executor<'_> {
 
     async fn observe_step(&self, step: &Step) -> Result<Vec<Wait>, Error> {
         let mut waits = step.waits.clone();
-        for child in step.children.iter().filter(|child| !child.unwaited) {
+        for child in step.children.iter().filter(|child| !child.readiness_optional) {
             let reference = child.reference();
             match reference.api(self.client.clone()).get(&reference.name).await {
                 // Values that were made up once need only be there.
-                Ok(_) if !child.generated.is_empty() => {}
+                Ok(_) if !child.random_keys.is_empty() => {}
                 Ok(live) => waits.extend(child.wait(&live)),
-                Err(error) if is_not_found(&error) => waits.push(Wait::on(&reference).now("not found")),
+                Err(error) if is_not_found(&error) => waits.push(Wait::on(&reference).absent()),
                 Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
             }
         }

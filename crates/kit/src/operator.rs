@@ -12,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::controller::Controller;
-use crate::http::{Broken, Readiness};
+use crate::http::{Readiness, Unhealthy};
 use crate::leader::{Candidate, Election};
 use crate::metrics::Metrics;
-use crate::run::{Pace, run};
+use crate::run::{RunOptions, run};
 
 /// How an operator runs.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// How its controllers run.
-    pub pace: Pace,
+    pub pace: RunOptions,
     /// How its leader is elected; it leads without asking when absent.
     pub election: Option<Election>,
 }
@@ -31,7 +31,7 @@ pub struct Settings {
 struct Start {
     manager: &'static str,
     client: Client,
-    pace: Pace,
+    pace: RunOptions,
     metrics: Metrics,
     stop: CancellationToken,
     readiness: Readiness,
@@ -40,7 +40,7 @@ struct Start {
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a controller, and drops what says that it is broken once it works again.
-type Starter = Arc<dyn Fn(Start, Option<Broken>) -> Running + Send + Sync>;
+type Starter = Arc<dyn Fn(Start, Option<Unhealthy>) -> Running + Send + Sync>;
 
 /// How soon a controller is started again that panicked outside a reconcile.
 const RESTART_AFTER: Duration = Duration::from_secs(10);
@@ -67,9 +67,9 @@ impl Operator {
     {
         self.access.extend(Access::of(&make()));
         self.kinds.push((C::Kind::api_version(&()).into_owned(), C::Kind::kind(&()).into_owned()));
-        self.controllers.push(Arc::new(move |start: Start, broken: Option<Broken>| {
+        self.controllers.push(Arc::new(move |start: Start, broken: Option<Unhealthy>| {
             let controller = make();
-            let expected = start.readiness.expect();
+            let expected = start.readiness.add_pending();
             Box::pin(async move {
                 let synced = move || drop((expected, broken));
                 run(controller, start.manager, start.client, start.pace, start.metrics, start.stop, synced).await;
@@ -120,7 +120,7 @@ impl Operator {
         match settings.election.clone() {
             Some(election) => {
                 let candidate = Candidate::new(client.clone(), election);
-                candidate.lead(stop, |leads| metrics.leads(self.name, leads), work).await;
+                candidate.lead(stop, |leads| metrics.set_leader(self.name, leads), work).await;
             }
             None => work(stop).await,
         }
@@ -136,7 +136,7 @@ async fn keep_running(controller: Starter, start: Start) {
             return;
         }
         tracing::error!(operator = start.manager, "a controller panicked and is started again; the others go on");
-        broken = Some(start.readiness.broke());
+        broken = Some(start.readiness.mark_unhealthy());
         tokio::select! {
             () = tokio::time::sleep(RESTART_AFTER) => {}
             () = start.stop.cancelled() => return,
@@ -165,7 +165,7 @@ mod tests {
         let start = Start {
             manager: "press-operator",
             client: FakeApi::default().client(),
-            pace: Pace::default(),
+            pace: RunOptions::default(),
             metrics: Metrics::default(),
             stop: CancellationToken::new(),
             readiness: readiness.clone(),

@@ -46,7 +46,7 @@ impl Owner {
         labels.insert(OWNER_UID.into(), self.uid.clone());
         let annotations = child.metadata.annotations.get_or_insert_default();
         annotations.insert(OWNER.into(), self.path());
-        if !kept && self.collects(&child.metadata) {
+        if !kept && self.garbage_collects(&child.metadata) {
             child.metadata.owner_references = Some(vec![self.as_controller()]);
         }
     }
@@ -64,7 +64,7 @@ impl Owner {
     }
 
     /// Whether garbage collection takes the child with its owner: an owner reference does not cross namespaces.
-    pub fn collects(&self, child: &ObjectMeta) -> bool {
+    pub fn garbage_collects(&self, child: &ObjectMeta) -> bool {
         self.reference.namespace.is_none() || self.reference.namespace == child.namespace
     }
 
@@ -76,11 +76,11 @@ impl Owner {
         let controlled = || {
             child.owner_references.iter().flatten().any(|owner| owner.controller == Some(true) && owner.uid == self.uid)
         };
-        labelled && (!self.collects(child) || controlled())
+        labelled && (!self.garbage_collects(child) || controlled())
     }
 
     /// Whether the object was made for this owner, or for one of the same name before it: what is kept outlives its owner.
-    pub fn has_made(&self, object: &ObjectMeta) -> bool {
+    pub fn created(&self, object: &ObjectMeta) -> bool {
         annotation(object, OWNER) == Some(&self.path())
             && label(object, MANAGED_BY).is_some_and(|by| by == self.manager)
     }
@@ -88,9 +88,9 @@ impl Owner {
     /// Whether the child's labels, annotation and owner reference are those that [`Owner::mark`] gives it.
     pub(crate) fn is_marked(&self, child: &ObjectMeta, kept: bool) -> bool {
         let is_controlled = child.owner_references.iter().flatten().any(|owner| *owner == self.as_controller());
-        self.has_made(child)
+        self.created(child)
             && label(child, OWNER_UID) == Some(&self.uid)
-            && is_controlled == (!kept && self.collects(child))
+            && is_controlled == (!kept && self.garbage_collects(child))
     }
 
     fn path(&self) -> String {

@@ -23,16 +23,16 @@ pub struct Plan {
     /// Applied in order. A step of a graph starts when the steps are done that its [`Node`] needs; a step without a node
     /// starts when all steps before it are done, and its children are not changed until then.
     pub steps: Vec<Step>,
-    /// The names of steps that have left the plan on purpose; see [`Plan::dropped`].
-    pub dropped: Vec<&'static str>,
+    /// The names of steps that have left the plan on purpose; see [`Plan::without_step`].
+    pub removed_steps: Vec<&'static str>,
     /// Fields of the status that are the operator's own, such as `endpoint`.
     pub status: Map<String, Value>,
     /// When to look again though nothing changed: for what no watch can tell, such as a date in the plan.
-    pub again_after: Option<Duration>,
+    pub requeue_after: Option<Duration>,
     /// The reason of `Ready` when all steps are done.
     pub ready_reason: &'static str,
     /// What is to be told as events, each once while it stays in the plan.
-    pub events: Vec<Note>,
+    pub events: Vec<PlannedEvent>,
     /// Whether the steps that wait are those of an upgrade: the reason of `Progressing`.
     pub upgrading: bool,
     /// Whether the plan holds only some of the children: then nothing is pruned.
@@ -41,7 +41,7 @@ pub struct Plan {
 
 /// Something that happened and is told as an event of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct PlannedEvent {
     /// The event's reason.
     pub reason: &'static str,
     /// The event's text.
@@ -54,9 +54,9 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             steps: Vec::new(),
-            dropped: Vec::new(),
+            removed_steps: Vec::new(),
             status: Map::new(),
-            again_after: None,
+            requeue_after: None,
             ready_reason: "Ready",
             events: Vec::new(),
             upgrading: false,
@@ -80,8 +80,8 @@ impl Plan {
     /// Says that the step of that name has left the plan on purpose. Its children are deleted as soon as the steps are done
     /// that name it among their needs, where it counts as done. Children of a step that is neither in the plan nor dropped
     /// are deleted only when the whole plan is done.
-    pub fn dropped(mut self, step: &'static str) -> Self {
-        self.dropped.push(step);
+    pub fn without_step(mut self, step: &'static str) -> Self {
+        self.removed_steps.push(step);
         self
     }
 
@@ -98,13 +98,13 @@ impl Plan {
 
     /// Tells of something with a Normal event, when it is new for this object.
     pub fn event(mut self, reason: &'static str, note: impl Into<String>) -> Self {
-        self.events.push(Note { reason, note: note.into(), warning: false });
+        self.events.push(PlannedEvent { reason, note: note.into(), warning: false });
         self
     }
 
     /// Tells of something with a Warning, when it is new for this object.
     pub fn failed_event(mut self, reason: &'static str, note: impl Into<String>) -> Self {
-        self.events.push(Note { reason, note: note.into(), warning: true });
+        self.events.push(PlannedEvent { reason, note: note.into(), warning: true });
         self
     }
 
@@ -134,10 +134,10 @@ impl Plan {
             }
             for child in &step.children {
                 if child.is_kept() {
-                    let _ = writeln!(text, "-- stays when its owner goes:");
+                    let _ = writeln!(text, "-- is retained when its owner is deleted:");
                 }
-                if child.unwaited {
-                    let _ = writeln!(text, "-- nobody waits for it:");
+                if child.readiness_optional {
+                    let _ = writeln!(text, "-- its readiness is not waited for:");
                 }
                 if child.adoptable {
                     let _ = writeln!(text, "-- an unclaimed object of this name is adopted:");
@@ -151,7 +151,7 @@ impl Plan {
                 let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
             }
         }
-        for step in &self.dropped {
+        for step in &self.removed_steps {
             let _ = writeln!(text, "== dropped: {step}");
         }
         if !self.status.is_empty() {
@@ -299,8 +299,8 @@ pub struct Child {
     pub keep_previous: usize,
     /// How long after a failure the object is deleted and made again; never when absent.
     pub retry_after: Option<Duration>,
-    /// Keys of a Secret that get random values when it is made, with the length of each; see [`crate::generated`].
-    pub generated: BTreeMap<String, usize>,
+    /// Keys of a Secret that get random values when it is made, with the length of each; see [`crate::random_secret`].
+    pub random_keys: BTreeMap<String, usize>,
     /// What is said in the place of new random values; see [`Child::irreplaceable`].
     pub lost: Option<Wait>,
     /// Whether the object stays when its owner goes. Where that is chosen, one that an owner of the same name has left is
@@ -311,7 +311,7 @@ pub struct Child {
     /// Whether an unclaimed object of that name is adopted; see [`Child::adoptable`].
     pub adoptable: bool,
     /// Whether its step is done although the object is not ready: nothing depends on it.
-    pub unwaited: bool,
+    pub readiness_optional: bool,
     /// What there is to say when it is waited for.
     pub because: Option<String>,
 }
@@ -329,7 +329,7 @@ pub enum Basis {
 }
 
 impl Child {
-    /// A child from a typed object. Its status is left out: that belongs to someone else.
+    /// A child from a typed object. Its status is left out: that belongs to its own controller.
     pub fn new<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
         let mut value = serde_json::to_value(object).expect("a Kubernetes object is JSON");
         if let Some(fields) = value.as_object_mut() {
@@ -347,12 +347,12 @@ impl Child {
             object,
             keep_previous: 0,
             retry_after: None,
-            generated: BTreeMap::new(),
+            random_keys: BTreeMap::new(),
             lost: None,
             kept: None,
             basis: Basis::Any,
             adoptable: false,
-            unwaited: false,
+            readiness_optional: false,
             because: None,
         }
     }
@@ -363,8 +363,8 @@ impl Child {
         Self { kept: Some(kept), ..self }
     }
 
-    /// Makes up no random values in the place of lost ones, and waits for someone to bring them back: something that is there
-    /// already knows the old ones, and would not take others.
+    /// Generates no random values in the place of lost ones, and waits until the old ones are restored: something that exists
+    /// already uses the old ones, and would not accept others.
     pub fn irreplaceable(self, lost: Wait) -> Self {
         Self { lost: Some(lost), ..self }
     }
@@ -401,9 +401,9 @@ impl Child {
         Self { adoptable: true, ..self }
     }
 
-    /// Lets nobody wait for the object to be ready.
-    pub fn unwaited(self) -> Self {
-        Self { unwaited: true, ..self }
+    /// Does not wait for the object to be ready.
+    pub fn readiness_optional(self) -> Self {
+        Self { readiness_optional: true, ..self }
     }
 
     /// Says why the object is needed, or what it needs, to who waits for it.
@@ -447,7 +447,7 @@ impl Child {
                 }
             }
         }
-        for (key, length) in &self.generated {
+        for (key, length) in &self.random_keys {
             object.data["data"][key] = format!("<{length} random characters, made once>").into();
         }
         object

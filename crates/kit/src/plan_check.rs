@@ -20,7 +20,7 @@ pub(crate) struct Declared<'a> {
 impl Declared<'_> {
     /// The first flaw of a plan.
     pub(crate) fn flaw(&self, plan: &Plan) -> Option<String> {
-        let mut names: Vec<&str> = plan.dropped.clone();
+        let mut names: Vec<&str> = plan.removed_steps.clone();
         let mut seen = HashSet::new();
         for step in &plan.steps {
             let flaw = self.flaw_of_step(step).or_else(|| place(step, &names)).or_else(|| repeated(step, &mut seen));
@@ -110,9 +110,9 @@ mod tests {
         assert_eq!(twice.as_deref(), Some("there are two steps of the name tree"));
         let early = flaw(&Plan::new().step(step("tree", &["soil"])).step(step("soil", &[])));
         assert_eq!(early.as_deref(), Some("tree needs soil, which does not come before it"));
-        assert_eq!(flaw(&Plan::new().step(step("tree", &["soil"])).dropped("soil")), None);
+        assert_eq!(flaw(&Plan::new().step(step("tree", &["soil"])).without_step("soil")), None);
         assert!(
-            flaw(&Plan::new().step(step("soil", &[])).dropped("soil")).is_some(),
+            flaw(&Plan::new().step(step("soil", &[])).without_step("soil")).is_some(),
             "it is there or dropped, not both"
         );
     }

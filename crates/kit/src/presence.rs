@@ -37,17 +37,17 @@ impl Executor<'_> {
             Ok(found) => found.metadata,
             Err(error) if is_unknown_kind(&error) => {
                 let now = format!("cannot be created: the cluster has no kind {}", reference.resource.kind);
-                let look_at = format!("install what serves {}", reference.resource.api_version);
+                let look_at = format!("install the operator that serves {}", reference.resource.api_version);
                 let wait = Wait::on(&reference).condition("can be created").now(now).look_at(look_at);
                 return Ok(Presence::Refused(Box::new(wait.failed("KindNotInstalled"))));
             }
             Err(error) if is_not_found(&error) => return Ok(Presence::Absent),
             Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
         };
-        let is_inherited = child.kept.is_some() && self.owner.has_made(&found);
+        let is_inherited = child.kept.is_some() && self.owner.created(&found);
         let may_adopt = child.adoptable && !is_claimed(&found);
-        // A Secret with generated values is used as it is, whoever made it.
-        if self.owner.owns(&found) || is_inherited || may_adopt || !child.generated.is_empty() {
+        // A Secret with generated values is used as it is, whatever created it.
+        if self.owner.owns(&found) || is_inherited || may_adopt || !child.random_keys.is_empty() {
             return Ok(Presence::Ours(Box::new(found)));
         }
         let wait = Wait::on(&reference)
@@ -61,12 +61,12 @@ impl Executor<'_> {
     /// A child with its status, from memory if it has not changed since; none if it is gone.
     pub(crate) async fn live(&self, reference: &Ref, meta: &ObjectMeta) -> Result<Option<Arc<DynamicObject>>, Error> {
         let version = meta.resource_version.as_deref().unwrap_or_default();
-        if let Some(live) = self.memory.and_then(|memory| memory.live(&self.owner.reference, reference, version)) {
+        if let Some(live) = self.apply_cache.and_then(|cache| cache.live(&self.owner.reference, reference, version)) {
             return Ok(Some(live));
         }
         let Some(live) = self.read(reference).await? else { return Ok(None) };
-        Ok(Some(match self.memory {
-            Some(memory) => memory.observe(&self.owner.reference, reference, live),
+        Ok(Some(match self.apply_cache {
+            Some(cache) => cache.observe(&self.owner.reference, reference, live),
             None => Arc::new(live),
         }))
     }

@@ -126,7 +126,7 @@ impl Probes {
         }
     }
 
-    /// Notes an answer, and says who has to hear of it.
+    /// Records an answer, and returns the objects to reconcile because of it.
     fn heard(&self, probe: &Probe, answer: Answer) -> Vec<Ref> {
         let mut records = self.lock();
         let Some(record) = records.get_mut(probe) else { return Vec::new() };

@@ -20,11 +20,11 @@ const JOB_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Executor<'_> {
     pub(crate) async fn prune(&self, pass: &mut Pass<'_>, retained: &[Retained]) -> Result<(), Error> {
-        if let Some(brake) = self.brake {
-            brake.keep_only(self.owner, &pass.wanted);
+        if let Some(write_limit) = self.write_limit {
+            write_limit.keep_only(self.owner, &pass.wanted);
         }
-        if let Some(memory) = self.memory {
-            memory.keep_only(&self.owner.reference, &pass.wanted);
+        if let Some(cache) = self.apply_cache {
+            cache.keep_only(&self.owner.reference, &pass.wanted);
         }
         let kept = kept(pass.plan, self.existing, &pass.wanted);
         for (reference, meta) in self.existing {
@@ -36,7 +36,7 @@ impl Executor<'_> {
             match self.prune_one(reference, meta, retained).await {
                 Ok(held) => {
                     if let Some((_, interval)) = held.first() {
-                        pass.applied.look_again_after(*interval);
+                        pass.applied.requeue_within(*interval);
                     }
                     pass.applied.left.extend(held.into_iter().map(|(wait, _)| wait));
                 }
@@ -56,17 +56,17 @@ impl Executor<'_> {
         meta: &ObjectMeta,
         retained: &[Retained],
     ) -> Result<Vec<(Wait, Duration)>, Error> {
-        if is_job(reference) && self.is_at_work(reference, meta).await? {
-            let because = "it is no longer wanted, but its work may not bear to be cut short";
+        if is_job(reference) && self.is_running(reference, meta).await? {
+            let because = "it is no longer wanted, and is deleted when it has ended, because its work may not bear to be interrupted";
             return Ok(vec![(
-                Wait::on(reference).condition("has ended").now("running").because(because),
+                Wait::on(reference).condition("has ended").now("is still running").because(because),
                 JOB_INTERVAL,
             )]);
         }
         let mut held = Vec::new();
         for one in retained.iter().filter(|one| one.object == *reference) {
             // What is held up is not ours, so no watch of ours tells when it has followed.
-            held.extend(self.unfollowed(one).await?.into_iter().map(|wait| (wait, FOREIGN_INTERVAL)));
+            held.extend(self.unconfirmed(one).await?.into_iter().map(|wait| (wait, FOREIGN_INTERVAL)));
         }
         if held.is_empty() {
             self.delete(reference, meta).await?;
@@ -91,8 +91,8 @@ impl Executor<'_> {
             ..DeleteParams::default()
         };
         tracing::info!(child = %reference, "deleting");
-        if let Some(brake) = self.brake {
-            brake.release(self.owner, reference);
+        if let Some(write_limit) = self.write_limit {
+            write_limit.release(self.owner, reference);
         }
         match reference.api(self.client.clone()).delete(&reference.name, &params).await {
             Ok(_) => Ok(()),
@@ -117,7 +117,7 @@ impl Executor<'_> {
 fn may_go(plan: &Plan, applied: &Applied, meta: &ObjectMeta) -> bool {
     let Some(step) = label(meta, STEP).map(String::as_str) else { return applied.is_done() };
     let nodes = || plan.steps.iter().filter_map(|step| step.node.as_ref());
-    if !plan.dropped.contains(&step) && !nodes().any(|node| node.name == step) {
+    if !plan.removed_steps.contains(&step) && !nodes().any(|node| node.name == step) {
         return applied.is_done();
     }
     let mut concerned = vec![step];
@@ -167,7 +167,7 @@ mod tests {
             .step(step("well", &[]))
             .step(step("stone", &["well", "mule"]))
             .step(step("road", &[]))
-            .dropped("mule")
+            .without_step("mule")
     }
 
     fn may_go_while(unready: &str, step: Option<&str>) -> bool {

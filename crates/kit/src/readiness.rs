@@ -39,7 +39,7 @@ fn says(kind: &str, group: &str) -> Says {
 /// What is still waited for before `object` is ready; none when it is.
 pub fn wait(reference: &Ref, object: &DynamicObject) -> Option<Wait> {
     if object.metadata.deletion_timestamp.is_some() {
-        return Some(look(reference, "exists").now("being deleted"));
+        return Some(look(reference, "exists").now("is being deleted"));
     }
     let value = serde_json::to_value(object).unwrap_or(Value::Null);
     if let Some(ready) = ext::readiness(&reference.resource.group, &reference.resource.kind, &value) {
@@ -59,8 +59,9 @@ pub fn wait(reference: &Ref, object: &DynamicObject) -> Option<Wait> {
         Says::Replicas => replicas(reference, object, status),
         Says::Job => job(reference, object, status),
         Says::Claim => (status["phase"] != "Bound").then(|| {
-            look(reference, "Bound")
-                .now(status["phase"].as_str().map_or("has no phase yet".into(), |phase| format!("is {phase}")))
+            look(reference, "Bound").now(
+                status["phase"].as_str().map_or("it has no phase yet".into(), |phase| format!("its phase is {phase}")),
+            )
         }),
     }
 }
@@ -76,14 +77,14 @@ fn look(reference: &Ref, condition: &str) -> Wait {
 }
 
 fn no_status(reference: &Ref) -> String {
-    format!("has no status yet: is the operator of {} running?", reference.resource.group)
+    format!("it has no status yet; is the operator of {} running?", reference.resource.group)
 }
 
 /// Says so if the status is about an older generation of the object.
 fn stale(object: &DynamicObject, status: &Value) -> Option<String> {
     let observed = status.get("observedGeneration")?.as_i64()?;
     let generation = object.metadata.generation?;
-    (observed < generation).then(|| format!("status is about generation {observed} of {generation}"))
+    (observed < generation).then(|| format!("its status is about generation {observed} of {generation}"))
 }
 
 fn untrue(reference: &Ref, object: &DynamicObject, condition_type: &str) -> Option<Wait> {
@@ -96,7 +97,7 @@ fn untrue(reference: &Ref, object: &DynamicObject, condition_type: &str) -> Opti
     if let (Some(observed), Some(generation)) = (observed, object.metadata.generation)
         && observed < generation
     {
-        return Some(wait.now(format!("is about generation {observed} of {generation}")));
+        return Some(wait.now(format!("the condition is about generation {observed} of {generation}")));
     }
     if found["status"] == "True" {
         return None;
@@ -104,7 +105,7 @@ fn untrue(reference: &Ref, object: &DynamicObject, condition_type: &str) -> Opti
     let text = |field: &str| found[field].as_str().filter(|text| !text.is_empty());
     let why = [text("reason"), text("message")].into_iter().flatten().collect::<Vec<_>>().join(": ");
     let status = found["status"].as_str().unwrap_or("Unknown");
-    Some(wait.now(if why.is_empty() { format!("is {status}") } else { format!("is {status}: {why}") }))
+    Some(wait.now(if why.is_empty() { format!("the condition is {status}") } else { why }))
 }
 
 fn replicas(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<Wait> {
@@ -115,7 +116,7 @@ fn replicas(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<W
     }
     // A new DaemonSet has a status of zeros before its controller has looked at it.
     if status.get("observedGeneration").is_none() {
-        return Some(wait.now("has no status yet"));
+        return Some(wait.now("it has no status yet"));
     }
     let (wanted, updated, available) = if reference.resource.kind == "DaemonSet" {
         (number("desiredNumberScheduled"), number("updatedNumberScheduled"), number("numberAvailable"))
@@ -183,9 +184,9 @@ mod tests {
         assert_eq!(waits("apps/v1", "Deployment", status(3, 2)).as_deref(), Some("2 of 3 available"));
         assert_eq!(waits("apps/v1", "StatefulSet", status(1, 3)).as_deref(), Some("1 of 3 updated, 3 available"));
         let old = json!({"observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "availableReplicas": 3});
-        assert_eq!(waits("apps/v1", "Deployment", old).as_deref(), Some("status is about generation 1 of 2"));
+        assert_eq!(waits("apps/v1", "Deployment", old).as_deref(), Some("its status is about generation 1 of 2"));
         let zeros = json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
-        assert_eq!(waits("apps/v1", "DaemonSet", zeros).as_deref(), Some("has no status yet"));
+        assert_eq!(waits("apps/v1", "DaemonSet", zeros).as_deref(), Some("it has no status yet"));
     }
 
     #[test]
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(waits("keystone.openstack.c5c3.io/v1alpha1", "Keystone", ready("True")), None);
         assert_eq!(
             waits("keystone.openstack.c5c3.io/v1alpha1", "Keystone", ready("False")).as_deref(),
-            Some("is False: Busy: wait")
+            Some("Busy: wait")
         );
         assert!(
             waits("keystone.openstack.c5c3.io/v1alpha1", "Keystone", Value::Null).unwrap().contains("is the operator")

@@ -32,7 +32,7 @@ impl<C: Controller> Reconcile<'_, C> {
         }
         self.read_references(&mut inputs, existing).await?;
         self.read_answers(&mut inputs).await?;
-        self.context.metrics.took(C::NAME, Stage::Read, started.elapsed());
+        self.context.metrics.observe_duration(C::NAME, Stage::Read, started.elapsed());
         Ok(inputs)
     }
 
@@ -45,9 +45,11 @@ impl<C: Controller> Reconcile<'_, C> {
         let is_observed = |child: &Ref| observed.iter().any(|kind| kind.resource == child.resource);
         let reads = existing.iter().filter(|(child, _)| is_observed(child)).map(|(child, meta)| async move {
             let version = meta.resource_version.as_deref().unwrap_or_default();
-            match self.context.memory.live(self.about, child, version) {
+            match self.context.apply_cache.live(self.about, child, version) {
                 Some(live) => Ok(Some(live)),
-                None => Ok(self.get(child).await?.map(|live| self.context.memory.observe(self.about, child, live))),
+                None => {
+                    Ok(self.get(child).await?.map(|live| self.context.apply_cache.observe(self.about, child, live)))
+                }
             }
         });
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())

@@ -13,15 +13,14 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 
 use crate::apply::{Applied, Executor};
+use crate::apply_cache::ApplyCache;
 use crate::backoff::Backoff;
-use crate::brake::Brake;
 use crate::children::Children;
 use crate::controller::{Controller, Verdict};
 use crate::error::{Error, Stage};
 use crate::events::{Events, Published};
 use crate::finalizer::{self, Cleanup, Progress};
 use crate::inputs::Inputs;
-use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::object::{Ref, is_not_found};
 use crate::ownership::Owner;
@@ -33,6 +32,7 @@ use crate::retention::Retained;
 use crate::summary::Summary;
 use crate::wait::Wait;
 use crate::watches::Watches;
+use crate::write_limit::WriteLimit;
 
 /// How often a deletion looks whether what it waits for is gone, beside being told by watches.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(5);
@@ -67,9 +67,9 @@ pub struct Context<C: Controller> {
     /// Failures in a row.
     pub backoff: Backoff<Ref>,
     /// What was written lately.
-    pub brake: Brake,
+    pub write_limit: WriteLimit,
     /// Children as they were last applied or read.
-    pub memory: Memory,
+    pub apply_cache: ApplyCache,
     /// When to look again though nothing happened.
     pub resync: Duration,
 }
@@ -81,15 +81,15 @@ impl<C: Controller> Context<C> {
         self.probes.keep_only(about, &[]);
         self.metrics.waits(C::NAME, about, &[]);
         self.metrics.conditions(about, &[]);
-        self.published.new_ones(about, &[]);
+        self.published.take_new(about, &[]);
         self.last_valid.lock().unwrap_or_else(PoisonError::into_inner).remove(about);
         self.backoff.reset(about);
-        self.brake.forget(about);
-        self.memory.forget(about);
+        self.write_limit.forget(about);
+        self.apply_cache.forget(about);
     }
 }
 
-/// Who no longer leads says nothing of objects any more: another process does.
+/// A process that is no longer the leader reports no metrics of objects: another process does.
 impl<C: Controller> Drop for Context<C> {
     fn drop(&mut self) {
         self.metrics.clear(C::NAME, &C::Kind::kind(&()));
@@ -98,7 +98,7 @@ impl<C: Controller> Drop for Context<C> {
 
 /// Brings the cluster to what an object asks for, as far as it can, and says how far it got.
 ///
-/// The object is read anew: the watch that asked for this reconcile may not have heard yet of the status that the last
+/// The object is read from the API: the watch that triggered this reconcile may not have seen yet the status that the last
 /// one wrote, and comparing with an old status would lose the new one.
 pub async fn reconcile<C: Controller>(about: &Ref, context: &Context<C>) -> Result<Action, Error> {
     let Some(object) = read(about, &context.client).await? else {
@@ -108,8 +108,8 @@ pub async fn reconcile<C: Controller>(about: &Ref, context: &Context<C>) -> Resu
     Reconcile::new(&object, about, context).run().await
 }
 
-/// Says on the object that reconciling it fails again and again.
-pub async fn say_failed<C: Controller>(about: &Ref, error: &Error, context: &Context<C>) {
+/// Reports on the object that its reconcile fails repeatedly.
+pub async fn report_failure<C: Controller>(about: &Ref, error: &Error, context: &Context<C>) {
     // If the object cannot be read or its status not be written, the log and the metric have to do.
     if let Ok(Some(object)) = read(about, &context.client).await {
         let _ = Reconcile::new(&object, about, context).report(&Outcome::Failed(error)).await;
@@ -141,7 +141,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
 
     async fn run(&self) -> Result<Action, Error> {
         if self.object.metadata.deletion_timestamp.is_some() {
-            return self.let_go().await;
+            return self.release_finalizer().await;
         }
         let value = serde_json::to_value(self.object).unwrap_or(Value::Null);
         let existing = self.context.children.of(&self.owner);
@@ -167,32 +167,32 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             Verdict::Invalid(problems) => self.invalid(&problems, value, Some(&inputs)).await,
             Verdict::Wait(waits) => {
                 self.watch_only(&[&inputs], &existing);
-                self.say(&Outcome::Waiting(&waits)).await
+                self.write_status(&Outcome::Waiting(&waits)).await
             }
             Verdict::Valid(valid) => {
                 self.watch_only(&[&inputs], &existing);
                 self.remember_valid(&inputs.object);
                 let plan = self.timed(Stage::Plan, || self.context.controller.plan(&valid, &inputs));
-                self.carry_out(&plan, &retained).await
+                self.execute(&plan, &retained).await
             }
         }
     }
 
     /// Applies a plan as far as it goes, or only reads how its children are while the object is paused.
-    async fn carry_out(&self, plan: &Plan, retained: &[Retained]) -> Result<Action, Error> {
+    async fn execute(&self, plan: &Plan, retained: &[Retained]) -> Result<Action, Error> {
         self.check(plan)?;
         self.check_places(plan)?;
         let existing = self.context.children.of(&self.owner);
         if self.is_paused() {
             let observed = self.executor(&existing).observe(plan).await?;
-            return self.say(&Outcome::Paused(&observed, plan)).await;
+            return self.write_status(&Outcome::Paused(&observed, plan)).await;
         }
         let started = Instant::now();
         let applied = self.executor(&existing).apply_retaining(plan, retained).await;
-        self.context.metrics.took(C::NAME, Stage::Apply, started.elapsed());
+        self.context.metrics.observe_duration(C::NAME, Stage::Apply, started.elapsed());
         let applied = applied?;
-        self.say(&Outcome::Applied(&applied, plan)).await?;
-        for event in self.context.published.new_ones(self.about, &plan.events) {
+        self.write_status(&Outcome::Applied(&applied, plan)).await?;
+        for event in self.context.published.take_new(self.about, &plan.events) {
             let (uid, events) = (&self.owner.uid, &self.context.events);
             events.publish(self.about, uid, event.warning, event.reason, &event.note).await;
         }
@@ -204,7 +204,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
 
     fn requeue(&self, applied: &Applied) -> Action {
         let resync = self.resync();
-        Action::requeue(applied.again_after.map_or(resync, |after| after.min(resync)))
+        Action::requeue(applied.requeue_after.map_or(resync, |after| after.min(resync)))
     }
 
     fn is_paused(&self) -> bool {
@@ -226,18 +226,18 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     ) -> Result<Action, Error> {
         match self.maintain(value, inputs).await {
             Ok(None) => {
-                self.say(&Outcome::Invalid(problems, None)).await?;
+                self.write_status(&Outcome::Invalid(problems, None)).await?;
                 // A wrong spec waits for a change, not for time.
                 Ok(Action::await_change())
             }
             Ok(Some((applied, plan))) => {
-                self.say(&Outcome::Invalid(problems, Some((&applied, &plan)))).await?;
+                self.write_status(&Outcome::Invalid(problems, Some((&applied, &plan)))).await?;
                 let is_refused = applied.refused.is_some();
                 Ok(if is_refused { Action::requeue(MAINTAIN_INTERVAL) } else { self.requeue(&applied) })
             }
             Err(error) => {
-                tracing::warn!(%error, reason = error.reason(), "the spec is invalid, and what must go on fails");
-                self.say(&Outcome::Invalid(problems, None)).await?;
+                tracing::warn!(%error, reason = error.reason(), "the spec is invalid, and its maintenance fails");
+                self.write_status(&Outcome::Invalid(problems, None)).await?;
                 Ok(Action::requeue(MAINTAIN_INTERVAL))
             }
         }
@@ -272,10 +272,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
 
     /// A child elsewhere would be left behind when the object goes.
     fn check_places(&self, plan: &Plan) -> Result<(), Error> {
-        let far = plan.children().find(|child| !self.owner.collects(&child.object.metadata));
-        match far.filter(|_| !C::ELSEWHERE) {
+        let far = plan.children().find(|child| !self.owner.garbage_collects(&child.object.metadata));
+        match far.filter(|_| !C::CROSS_NAMESPACE) {
             Some(child) => {
-                Err(broken::<C>(format!("{} is in another namespace, and ELSEWHERE is false", child.reference())))
+                Err(broken::<C>(format!("{} is in another namespace, and CROSS_NAMESPACE is false", child.reference())))
             }
             None => Ok(()),
         }
@@ -288,7 +288,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         declared.flaw(plan).map_or(Ok(()), |flaw| Err(broken::<C>(flaw)))
     }
 
-    async fn let_go(&self) -> Result<Action, Error> {
+    async fn release_finalizer(&self) -> Result<Action, Error> {
         let Some(finalizer) = C::FINALIZER.filter(|finalizer| finalizer::has(self.object, finalizer)) else {
             return Ok(Action::await_change());
         };
@@ -296,19 +296,19 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
             return Ok(Action::await_change());
         }
-        if let Some(held) = self.held_by_data().await? {
-            self.say(&Outcome::Deleting(&held)).await?;
+        if let Some(held) = self.waits_for_retention().await? {
+            self.write_status(&Outcome::Deleting(&held)).await?;
             return Ok(Action::requeue(CLEANUP_INTERVAL));
         }
         let kinds = self.context.controller.children();
         let namespace = self.context.namespace.as_deref();
         let waves = self.context.controller.teardown();
-        let elsewhere = if C::ELSEWHERE { kinds.as_slice() } else { &[] };
-        let cleanup = Cleanup { elsewhere, waves: &waves, namespace, patience: C::PATIENCE };
+        let cross_namespace = if C::CROSS_NAMESPACE { kinds.as_slice() } else { &[] };
+        let cleanup = Cleanup { cross_namespace, waves: &waves, namespace, timeout: C::CLEANUP_TIMEOUT };
         match cleanup.run(&self.executor(&[]), self.object).await? {
             Progress::Done => {}
             Progress::Waiting(waits, deadline) => {
-                self.say(&Outcome::Deleting(&waits)).await?;
+                self.write_status(&Outcome::Deleting(&waits)).await?;
                 return Ok(Action::requeue(deadline.min(CLEANUP_INTERVAL)));
             }
             Progress::GaveUp(note) => {
@@ -321,15 +321,15 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     /// Brings up to date what becomes of data, and says what has not followed. That holds the object for as long as it takes:
-    /// what is lost is lost. It is let go when someone asks for it.
-    async fn held_by_data(&self) -> Result<Option<Vec<Wait>>, Error> {
+    /// data that is lost cannot be restored. The annotation that skips the cleanup releases it.
+    async fn waits_for_retention(&self) -> Result<Option<Vec<Wait>>, Error> {
         let value = serde_json::to_value(self.object).unwrap_or(Value::Null);
         let retained = self.context.controller.retention(&value);
         let executor = self.executor(&[]);
         let held = async {
             let mut waits = executor.retain(&retained).await?;
             for one in &retained {
-                waits.extend(executor.unfollowed(one).await?);
+                waits.extend(executor.unconfirmed(one).await?);
             }
             Ok(waits)
         };
@@ -340,10 +340,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         }
     }
 
-    async fn say(&self, outcome: &Outcome<'_>) -> Result<Action, Error> {
+    async fn write_status(&self, outcome: &Outcome<'_>) -> Result<Action, Error> {
         let started = Instant::now();
         let said = self.report(outcome).await;
-        self.context.metrics.took(C::NAME, Stage::Report, started.elapsed());
+        self.context.metrics.observe_duration(C::NAME, Stage::Report, started.elapsed());
         said?;
         Ok(Action::requeue(self.resync()))
     }
@@ -358,11 +358,11 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             return Ok(());
         }
         report::write(&self.context.client, self.about, &self.owner.uid, self.context.manager, &report).await?;
-        if let Some(turned) = &report.turned {
+        if let Some(transition) = &report.transition {
             let stuck = report.waits.iter().any(|wait| wait.failed);
             let warning = stuck || matches!(outcome, Outcome::Invalid(..) | Outcome::Failed(_));
-            let (reason, message) = (&turned.reason, &turned.message);
-            tracing::info!(reason, message, "{} is now {:?}", turned.condition, turned.status);
+            let (reason, message) = (&transition.reason, &transition.message);
+            tracing::info!(reason, message, "{} is now {:?}", transition.condition, transition.status);
             self.context.events.publish(self.about, &self.owner.uid, warning, reason, message).await;
         }
         Ok(())
@@ -374,14 +374,14 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     fn executor<'e>(&'e self, existing: &'e [(Ref, ObjectMeta)]) -> Executor<'e> {
-        let (brake, memory) = (Some(&self.context.brake), Some(&self.context.memory));
-        Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now, brake, memory }
+        let (write_limit, apply_cache) = (Some(&self.context.write_limit), Some(&self.context.apply_cache));
+        Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now, write_limit, apply_cache }
     }
 
     fn timed<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let done = work();
-        self.context.metrics.took(C::NAME, stage, started.elapsed());
+        self.context.metrics.observe_duration(C::NAME, stage, started.elapsed());
         done
     }
 }

@@ -1,4 +1,4 @@
-//! What the API refuses: an answer that is about one child and stays the same until someone mends something. It is a wait of
+//! What the API refuses: an answer that is about one child and stays the same until a user corrects the cause. It is a wait of
 //! that child's step, so that others go on; what merely fails (a conflict, a server that is down) is an error, and tried again.
 
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::object::{Ref, said};
 use crate::wait::Wait;
 
 impl Error {
-    /// The wait for someone to mend what the API refuses of a child; the error again if it is none.
+    /// The wait for a user to correct what the API refuses of a child; the error itself if it is not a refusal.
     pub(crate) fn refused(self) -> Result<Wait, Self> {
         let (object, source, verb, reason) = match &self {
             Self::ApplyFailed { object, source } => (object, source, "applied", "ApplyRefused"),
@@ -20,7 +20,7 @@ impl Error {
     }
 }
 
-/// What someone has to do about a refusal; none if the answer is none.
+/// What a user has to do about a refusal; none if the answer is not a refusal.
 fn remedy(object: &Ref, error: &kube::Error) -> Option<String> {
     let kube::Error::Api(status) = error else { return None };
     // A webhook that does not answer is told as an internal error.
@@ -30,8 +30,8 @@ fn remedy(object: &Ref, error: &kube::Error) -> Option<String> {
     let namespace = object.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
     match status.code {
         403 if status.message.contains("quota") => Some(format!("kubectl describe resourcequotas{namespace}")),
-        403 if status.message.contains(" cannot ") => Some("give the operator its role again: c5c3 manifests".into()),
-        403 => Some("lift what forbids it in the cluster, or make an exception".into()),
+        403 if status.message.contains(" cannot ") => Some("apply the operator's RBAC again: c5c3 manifests".into()),
+        403 => Some("find the admission policy that forbids it, and change it or add an exception".into()),
         400 | 413 | 422 => Some("correct what the message names, on the object or where it comes from".into()),
         _ => None,
     }

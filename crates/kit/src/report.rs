@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::apply::{self, Applied};
-use crate::condition::{Said, find};
+use crate::condition::{ConditionState, find};
 use crate::error::Error;
 use crate::object::Ref;
 use crate::plan::{Plan, Step};
@@ -49,7 +49,7 @@ pub enum Outcome<'a> {
 
 impl<'a> Outcome<'a> {
     /// What is known of steps.
-    fn carried_out(&self) -> Option<(&'a Applied, &'a Plan)> {
+    fn applied(&self) -> Option<(&'a Applied, &'a Plan)> {
         match self {
             Self::Invalid(_, maintained) => *maintained,
             Self::Applied(applied, plan) | Self::Paused(applied, plan) => Some((applied, plan)),
@@ -60,7 +60,7 @@ impl<'a> Outcome<'a> {
     fn waits(&self) -> Vec<Wait> {
         match self {
             Self::Waiting(waits) | Self::Deleting(waits) => waits.to_vec(),
-            _ => self.carried_out().into_iter().flat_map(|(applied, _)| waits_of(applied)).collect(),
+            _ => self.applied().into_iter().flat_map(|(applied, _)| waits_of(applied)).collect(),
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Report {
     /// All conditions of ours.
     pub conditions: Vec<Condition>,
     /// The first condition of the summary, if its status or reason changed: worth an event.
-    pub turned: Option<Said>,
+    pub transition: Option<ConditionState>,
     /// What is waited for.
     pub waits: Vec<Wait>,
 }
@@ -114,7 +114,7 @@ pub fn report(
     manager: &str,
     types: Types,
     outcome: &Outcome<'_>,
-    summary: impl FnOnce(Summary<'_>) -> Vec<Said>,
+    summary: impl FnOnce(Summary<'_>) -> Vec<ConditionState>,
     now: Timestamp,
 ) -> Report {
     let namespace = object.metadata.namespace.as_deref();
@@ -154,13 +154,13 @@ pub fn report(
     }
 
     let headline = summary.into_iter().find(|said| types.summary.first() == Some(&said.condition.as_str()));
-    let turned = headline.filter(|said| {
+    let transition = headline.filter(|said| {
         find(&conditions_before, &said.condition)
             .is_none_or(|before| before.status != said.status || before.reason.as_deref() != Some(said.reason.as_str()))
     });
     keep_known_fields(object, &mut status);
     let changed = !same(&before, &status, &conditions_now, &ours);
-    Report { status, changed, conditions: conditions_now, turned, waits }
+    Report { status, changed, conditions: conditions_now, transition, waits }
 }
 
 /// The fields of a status that every kind has.
@@ -170,40 +170,40 @@ const OURS: &[&str] = &["conditions", "waitingFor", "observedGeneration"];
 fn conditions(
     types: Types,
     outcome: &Outcome<'_>,
-    summary: &[Said],
+    summary: &[ConditionState],
     before: &[Condition],
     object: &DynamicObject,
     now: Timestamp,
 ) -> Vec<Condition> {
     let namespace = object.metadata.namespace.as_deref();
     let generation = object.metadata.generation;
-    let said_of_steps =
-        outcome.carried_out().map(|(applied, plan)| steps(applied, plan, namespace)).unwrap_or_default();
-    let one = |said: &[Said], condition: &str| {
+    let said_of_steps = outcome.applied().map(|(applied, plan)| steps(applied, plan, namespace)).unwrap_or_default();
+    let one = |said: &[ConditionState], condition: &str| {
         let before = find(before, condition);
         // The steps of an older spec go on while the present one is wrong.
         let is_older = matches!(outcome, Outcome::Invalid(..)) && types.steps.contains(&condition);
         let generation = if is_older { before.and_then(|before| before.observed_generation) } else { generation };
         let said = said.iter().find(|said| said.condition == condition);
-        said.map(|said| said.after(before, generation, now)).or_else(|| before.cloned())
+        said.map(|said| said.to_condition(before, generation, now)).or_else(|| before.cloned())
     };
     let of_summary = types.summary.iter().filter_map(|condition| one(summary, condition));
-    let of_steps = types
-        .steps
-        .iter()
-        .map(|condition| one(&said_of_steps, condition).unwrap_or_else(|| unknown(condition).after(None, None, now)));
+    let of_steps = types.steps.iter().map(|condition| {
+        one(&said_of_steps, condition).unwrap_or_else(|| unknown(condition).to_condition(None, None, now))
+    });
     let mut conditions: Vec<Condition> = of_summary.chain(of_steps).collect();
     if is_paused(object) {
-        let message = format!("nothing is applied or deleted; to go on: remove the annotation {PAUSED}");
-        let paused = Said::yes(PAUSED_CONDITION, "Paused", message);
-        conditions.push(paused.after(find(before, PAUSED_CONDITION), generation, now));
+        let message = format!(
+            "reconciliation is paused: nothing is applied or deleted; to resume it, remove the annotation {PAUSED}"
+        );
+        let paused = ConditionState::met(PAUSED_CONDITION, "Paused", message);
+        conditions.push(paused.to_condition(find(before, PAUSED_CONDITION), generation, now));
     }
     conditions
 }
 
 /// What there is to say of each condition: it is true when all steps that share it are done.
-fn steps(applied: &Applied, plan: &Plan, namespace: Option<&str>) -> Vec<Said> {
-    let mut said: Vec<Said> = Vec::new();
+fn steps(applied: &Applied, plan: &Plan, namespace: Option<&str>) -> Vec<ConditionState> {
+    let mut said: Vec<ConditionState> = Vec::new();
     for outcome in &applied.outcomes {
         if said.iter().any(|said| said.condition == outcome.condition) {
             continue;
@@ -216,7 +216,7 @@ fn steps(applied: &Applied, plan: &Plan, namespace: Option<&str>) -> Vec<Said> {
         let waiting = shared.iter().find(|step| !step.waits.is_empty());
         said.push(match (waits.is_empty(), blocked.is_empty()) {
             (false, _) => {
-                let mut said = Said { condition: outcome.condition.into(), ..not_ready(&waits, namespace) };
+                let mut said = ConditionState { condition: outcome.condition.into(), ..not_ready(&waits, namespace) };
                 let is_unnamed =
                     waits.iter().any(|wait| said.reason == format!("WaitingFor{}", wait.object.resource.kind));
                 if let Some(waiting) = waiting.and_then(|step| planned(plan, step)?.waiting_reason)
@@ -226,10 +226,10 @@ fn steps(applied: &Applied, plan: &Plan, namespace: Option<&str>) -> Vec<Said> {
                 }
                 said
             }
-            (true, false) => Said::no(outcome.condition, "Blocked", blocked.join("; ")),
+            (true, false) => ConditionState::unmet(outcome.condition, "Blocked", blocked.join("; ")),
             (true, true) => {
                 let reason = planned(plan, outcome).map_or("Done", |step| step.done_reason);
-                Said::yes(outcome.condition, reason, done.join("; "))
+                ConditionState::met(outcome.condition, reason, done.join("; "))
             }
         });
     }
@@ -242,17 +242,20 @@ fn planned<'a>(plan: &'a Plan, outcome: &apply::Outcome) -> Option<&'a Step> {
     plan.steps.iter().find(|step| step.condition == outcome.condition && name(step) == outcome.name)
 }
 
-/// Failed waits first: they are the ones that someone has to act on.
-pub(crate) fn not_ready(waits: &[Wait], namespace: Option<&str>) -> Said {
+/// Failed waits first: a user has to act on those.
+pub(crate) fn not_ready(waits: &[Wait], namespace: Option<&str>) -> ConditionState {
     let mut ordered: Vec<&Wait> = waits.iter().collect();
     ordered.sort_by_key(|wait| !wait.failed);
     let reason = ordered.first().map_or_else(|| "Waiting".to_owned(), |wait| wait.reason());
     let messages: Vec<String> = ordered.iter().map(|wait| wait.message(namespace)).collect();
-    Said::no("Ready", reason, messages.join("\n"))
+    ConditionState::unmet("Ready", reason, messages.join("\n"))
 }
 
-fn unknown(condition: &str) -> Said {
-    Said { status: ConditionStatus::Unknown, ..Said::no(condition, "NotObserved", "not looked at yet") }
+fn unknown(condition: &str) -> ConditionState {
+    ConditionState {
+        status: ConditionStatus::Unknown,
+        ..ConditionState::unmet(condition, "NotObserved", "not observed yet")
+    }
 }
 
 fn with_since(wait: &Wait, namespace: Option<&str>, before: &[WaitStatus], now: Timestamp) -> WaitStatus {
@@ -323,7 +326,7 @@ pub async fn write(client: &kube::Client, about: &Ref, uid: &str, manager: &str,
     let params = PatchParams::apply(manager).force();
     match about.api(client.clone()).patch_status(&about.name, &params, &Patch::Apply(patch)).await {
         Ok(_) => Ok(()),
-        // The object went while we worked; there is nobody to tell.
+        // The object was deleted meanwhile.
         Err(error) if crate::object::is_not_found(&error) => Ok(()),
         Err(source) => Err(Error::ReportFailed { object: Box::new(about.clone()), source: Box::new(source) }),
     }
@@ -354,11 +357,11 @@ mod tests {
     fn a_kind_may_have_other_conditions_about_the_whole() {
         let key = Ref::namespaced::<Secret>("orchard", "key");
         let waits = [Wait::on(&key), Wait::on(&key).failed("KeyMissing")];
-        let summary = |state: Summary<'_>| vec![Said { condition: "Available".into(), ..state.ready() }];
+        let summary = |state: Summary<'_>| vec![ConditionState { condition: "Available".into(), ..state.ready() }];
         let outcome = Outcome::Waiting(&waits);
         let report = report(&object(false), "gardener", TYPES, &outcome, summary, Timestamp::UNIX_EPOCH);
         assert_eq!(types(&report), ["Available", "Ripe"], "what is left out and was never said is not there");
-        assert_eq!(report.turned.map(|said| said.condition).as_deref(), Some("Available"));
+        assert_eq!(report.transition.map(|said| said.condition).as_deref(), Some("Available"));
         let reasons: Vec<_> = list::<WaitStatus>(&report.status, "waitingFor")
             .into_iter()
             .map(|wait| (wait.reason, wait.failed))
@@ -373,6 +376,6 @@ mod tests {
         let outcome = Outcome::Waiting(&waits);
         let report = report(&object(true), "gardener", TYPES, &outcome, summary, Timestamp::UNIX_EPOCH);
         assert_eq!(types(&report), ["Ripe", "Paused"]);
-        assert!(report.turned.is_none());
+        assert!(report.transition.is_none());
     }
 }

@@ -34,7 +34,7 @@ impl Watched {
     }
 }
 
-/// Watches for as long as somebody listens.
+/// Watches until the stream is dropped.
 pub(crate) fn watch<K>(api: Api<K>, config: watcher::Config, watched: Watched) -> impl Stream<Item = Event<K>> + Send
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
@@ -86,8 +86,8 @@ impl Breaks {
             }
             return;
         }
-        tracing::warn!(controller, kind, %error, "a watch broke and is started again");
-        metrics.watch_broke(controller);
+        tracing::warn!(controller, kind, %error, "a watch failed and is started again");
+        metrics.watch_failed(controller);
     }
 }
 
@@ -118,7 +118,11 @@ mod tests {
         let mut breaks = breaks();
         for _ in 0..3 {
             breaks.goes_on(&Event::<ConfigMap>::Init);
-            assert_eq!(breaks.watched.listed.is_cancelled(), breaks.absent, "nobody waits for the list of such a kind");
+            assert_eq!(
+                breaks.watched.listed.is_cancelled(),
+                breaks.absent,
+                "the list of such a kind is not waited for"
+            );
             breaks.broke(&list_failed(404));
         }
         assert!(breaks.absent && !breaks.watched.metrics.text().contains("press"));

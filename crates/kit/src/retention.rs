@@ -1,8 +1,8 @@
 //! What decides whether data outlives its owner: owner references of Secrets, and fields of objects that other operators act
 //! on.
 //!
-//! It is brought up to date apart from plans, on what is there already, and before anything goes: whoever asks for data to
-//! stay and deletes the object in the next moment is heard, whatever else is wrong or waited for.
+//! It is applied apart from plans, to existing objects, and before anything is deleted: a user who asks for data to be
+//! retained and deletes the object in the next moment keeps the data, whatever else is wrong or waited for.
 
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::ObjectMeta;
@@ -24,12 +24,12 @@ pub struct Retained {
     /// The fields that decide about data, as a merge patch: null for one that must not be there.
     pub fields: Value,
     /// What others make of that: until it is so, the child must not go.
-    pub follow: Vec<Follow>,
+    pub confirmations: Vec<Confirmation>,
 }
 
 /// Something that another operator or controller brings to what a child says.
 #[derive(Clone, Debug)]
-pub struct Follow {
+pub struct Confirmation {
     /// The object that shows it. One that is not there shows nothing that could go.
     pub object: Ref,
     /// A place in the object, and the value there that means that data would go.
@@ -41,7 +41,7 @@ pub struct Follow {
 impl Retained {
     /// A child that decides about nothing yet.
     pub fn new(object: Ref) -> Self {
-        Self { object, kept: None, fields: json!({}), follow: Vec::new() }
+        Self { object, kept: None, fields: json!({}), confirmations: Vec::new() }
     }
 
     /// Leaves the child there when its owner goes, or not.
@@ -60,8 +60,8 @@ impl Retained {
     }
 
     /// Holds the child until this has followed.
-    pub fn follow(mut self, follow: Follow) -> Self {
-        self.follow.push(follow);
+    pub fn confirmed_by(mut self, confirmation: Confirmation) -> Self {
+        self.confirmations.push(confirmation);
         self
     }
 }
@@ -74,10 +74,10 @@ impl Executor<'_> {
     ) -> Result<Vec<Wait>, Error> {
         let mut refused = Vec::new();
         for one in retained {
-            let Some(live) = self.staying(&one.object).await? else { continue };
+            let Some(live) = self.live_child(&one.object).await? else { continue };
             let Some(patch) = self.change(one, &live) else { continue };
             let params = PatchParams { field_manager: Some(self.owner.manager.into()), ..PatchParams::default() };
-            tracing::info!(child = %one.object, "bringing up to date what becomes of its data");
+            tracing::info!(child = %one.object, "updating the deletion policy of its data");
             match one.object.api(self.client.clone()).patch(&one.object.name, &params, &Patch::Merge(patch)).await {
                 Ok(_) => {}
                 Err(error) if is_not_found(&error) => {}
@@ -91,29 +91,29 @@ impl Executor<'_> {
     }
 
     /// What has not followed yet, so that data would be lost, or left, if the child went now.
-    pub(crate) async fn unfollowed(&self, retained: &Retained) -> Result<Vec<Wait>, Error> {
+    pub(crate) async fn unconfirmed(&self, retained: &Retained) -> Result<Vec<Wait>, Error> {
         let mut waits = Vec::new();
-        let Some(live) = self.staying(&retained.object).await? else { return Ok(waits) };
+        let Some(live) = self.live_child(&retained.object).await? else { return Ok(waits) };
         if self.change(retained, &live).is_some() {
-            waits.push(Wait::on(&retained.object).condition("says what becomes of its data"));
+            waits.push(Wait::on(&retained.object).condition("has the deletion policy of its owner"));
         }
-        for follow in &retained.follow {
-            let Some(shown) = self.read(&follow.object).await? else { continue };
-            let (place, unwanted) = &follow.unwanted;
+        for confirmation in &retained.confirmations {
+            let Some(shown) = self.read(&confirmation.object).await? else { continue };
+            let (place, unwanted) = &confirmation.unwanted;
             let value = serde_json::to_value(&shown).unwrap_or_default();
             let observed = shown.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
             let is_behind = observed.zip(shown.metadata.generation).is_some_and(|(seen, asked)| seen < asked);
             if value.pointer(place) == Some(unwanted) || is_behind {
-                waits.push(follow.wait.clone());
+                waits.push(confirmation.wait.clone());
             }
         }
         Ok(waits)
     }
 
     /// A child of ours as it is; none if it is not there, or going already.
-    async fn staying(&self, reference: &Ref) -> Result<Option<DynamicObject>, Error> {
+    async fn live_child(&self, reference: &Ref) -> Result<Option<DynamicObject>, Error> {
         let found = self.read(reference).await?;
-        let is_ours = |meta: &ObjectMeta| self.owner.has_made(meta) && label(meta, OWNER_UID) == Some(&self.owner.uid);
+        let is_ours = |meta: &ObjectMeta| self.owner.created(meta) && label(meta, OWNER_UID) == Some(&self.owner.uid);
         Ok(found.filter(|found| found.metadata.deletion_timestamp.is_none() && is_ours(&found.metadata)))
     }
 
@@ -132,7 +132,7 @@ impl Executor<'_> {
         let mut patch = if holds(&live.data, &retained.fields) { json!({}) } else { retained.fields.clone() };
         let owners = meta.owner_references.clone().unwrap_or_default();
         let is_owned = owners.iter().any(|owner| owner.uid == self.owner.uid);
-        if self.owner.collects(meta) && retained.kept.is_some_and(|kept| kept == is_owned) {
+        if self.owner.garbage_collects(meta) && retained.kept.is_some_and(|kept| kept == is_owned) {
             let mut owners: Vec<_> = owners.into_iter().filter(|owner| owner.uid != self.owner.uid).collect();
             owners.extend((!is_owned).then(|| self.owner.as_controller()));
             patch["metadata"]["ownerReferences"] = json!(owners);

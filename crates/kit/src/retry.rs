@@ -26,7 +26,7 @@ impl Executor<'_> {
         }
         // Without the pods there is still the Job's own message.
         let pods = self.pods_of(reference).await.unwrap_or_default();
-        match last_words(&pods) {
+        match termination_message(&pods) {
             Some(words) => wait.now(format!("failed: {words}")),
             None => wait,
         }
@@ -46,14 +46,14 @@ impl Executor<'_> {
         let attempt = annotation(&live.metadata, ATTEMPT).and_then(|count| count.parse().ok()).unwrap_or(1);
         let (delay, age) = (delay(first, attempt), age(live, self.now));
         if age < delay {
-            pass.applied.look_again_after(delay.saturating_sub(age));
+            pass.applied.requeue_within(delay.saturating_sub(age));
             return Ok(wait);
         }
         if let Some(predecessor) = self.predecessor(child, pass).await? {
             return Ok(predecessor);
         }
-        if is_job(&reference) && self.works(&reference).await? {
-            pass.applied.look_again_after(first);
+        if is_job(&reference) && self.has_running_containers(&reference).await? {
+            pass.applied.requeue_within(first);
             return Ok(wait);
         }
         self.delete(&reference, &live.metadata).await?;
@@ -92,7 +92,7 @@ fn numbered(mut object: DynamicObject, attempt: u32) -> DynamicObject {
 }
 
 /// The last line of the termination message of the container that failed last.
-fn last_words(pods: &[Pod]) -> Option<String> {
+fn termination_message(pods: &[Pod]) -> Option<String> {
     let statuses = pods.iter().filter_map(|pod| pod.status.as_ref());
     let containers =
         statuses.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses));
@@ -140,12 +140,12 @@ mod tests {
         let first = pod("containerStatuses", &[(1, early, "no route to host")]);
         let second =
             pod("initContainerStatuses", &[(1, late, "Traceback\n  line 1\nAccess denied for user 'press'\n\n")]);
-        let quoted = last_words(&[second.clone(), first.clone()]);
+        let quoted = termination_message(&[second.clone(), first.clone()]);
         assert_eq!(quoted.as_deref(), Some("Access denied for user 'press'"));
         let well = pod("containerStatuses", &[(0, late, "all is well")]);
-        assert_eq!(last_words(&[first, well]).as_deref(), Some("no route to host"));
-        assert_eq!(last_words(&[pod("containerStatuses", &[(1, late, "")])]), None);
+        assert_eq!(termination_message(&[first, well]).as_deref(), Some("no route to host"));
+        assert_eq!(termination_message(&[pod("containerStatuses", &[(1, late, "")])]), None);
         let long = pod("containerStatuses", &[(1, late, &"x".repeat(1000))]);
-        assert!(last_words(&[long]).is_some_and(|words| words.len() <= LONGEST_QUOTE));
+        assert!(termination_message(&[long]).is_some_and(|words| words.len() <= LONGEST_QUOTE));
     }
 }

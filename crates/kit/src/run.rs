@@ -20,25 +20,25 @@ use kube::{Client, Resource};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::apply_cache::ApplyCache;
 use crate::backoff::Backoff;
-use crate::brake::Brake;
 use crate::children::{ChildEvents, ChildKind, Children};
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::{Events, Published};
-use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::object::{KindRef, Ref, api};
 use crate::ownership::MANAGED_BY;
 use crate::probes::Probes;
-use crate::reconcile::{Context, reconcile, say_failed};
+use crate::reconcile::{Context, reconcile, report_failure};
 use crate::resilient_watch::{Watched, watch};
 use crate::resync::{Change, Fold};
 use crate::watches::Watches;
+use crate::write_limit::WriteLimit;
 
 /// How a controller runs.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct RunOptions {
     /// The one namespace that is looked at; all of them when absent.
     pub namespace: Option<String>,
     /// How many objects are reconciled at a time.
@@ -53,7 +53,7 @@ pub struct Pace {
     pub last_retry: Duration,
 }
 
-impl Default for Pace {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
             namespace: None,
@@ -98,7 +98,7 @@ impl Queue {
 const LONGEST_RECONCILE: Duration = Duration::from_mins(2);
 
 /// How long it may take to say on an object that its reconcile fails, which may be because the API does not answer.
-const LONGEST_SAYING: Duration = Duration::from_secs(30);
+const LONGEST_REPORT: Duration = Duration::from_secs(30);
 
 /// How long a stop waits for what is under way.
 const LONGEST_STOP: Duration = Duration::from_secs(25);
@@ -108,7 +108,7 @@ pub async fn run<C: Controller>(
     controller: C,
     manager: &'static str,
     client: Client,
-    pace: Pace,
+    pace: RunOptions,
     metrics: Metrics,
     stop: CancellationToken,
     synced: impl FnOnce() + Send + 'static,
@@ -135,8 +135,8 @@ pub async fn run<C: Controller>(
         published: Published::default(),
         last_valid: Mutex::default(),
         backoff: Backoff::new(pace.first_retry, pace.last_retry),
-        brake: Brake::default(),
-        memory: Memory::default(),
+        write_limit: WriteLimit::default(),
+        apply_cache: ApplyCache::default(),
         resync: pace.resync,
         namespace: pace.namespace.clone(),
         controller,
@@ -247,9 +247,9 @@ async fn one<C: Controller>(about: Ref, context: Arc<Context<C>>) -> Result<Acti
     let (delay, repeated) = context.backoff.failed(&about);
     tracing::warn!(%error, reason = error.reason(), ?delay, "reconcile failed; it is tried again");
     if repeated && !matches!(error, Error::ReportFailed { .. } | Error::ChildRefused(_)) {
-        let said = tokio::time::timeout(LONGEST_SAYING, say_failed(&about, &error, &context)).await;
+        let said = tokio::time::timeout(LONGEST_REPORT, report_failure(&about, &error, &context)).await;
         if said.is_err() {
-            tracing::warn!("cannot say on the object that its reconcile fails: the API does not answer");
+            tracing::warn!("cannot report on the object that its reconcile fails: the API does not answer");
         }
     }
     Err(Delayed { error, delay })
@@ -284,7 +284,7 @@ fn watch_objects<C: Controller>(
     reflected(watch(api, watcher::Config::default(), watched), writer)
         .flat_map(move |event| {
             let mut triggers = Vec::new();
-            for change in fold.on(event, what_is_asked) {
+            for change in fold.on(event, desired_state_hash) {
                 match change {
                     Change::Applied(about, _, before) if fold.known(&about) != before.as_ref() => triggers.push(about),
                     Change::Applied(..) => {}
@@ -305,8 +305,8 @@ where
     events.map(Ok).reflect(writer).filter_map(|event| futures::future::ready(event.ok()))
 }
 
-/// A number that changes when someone asks for something else: not when a status is written, which we do ourselves.
-fn what_is_asked(object: &DynamicObject) -> u64 {
+/// A hash that changes with the desired state of an object, and not with its status, which we write ourselves.
+fn desired_state_hash(object: &DynamicObject) -> u64 {
     let mut hasher = DefaultHasher::new();
     let meta = &object.metadata;
     (&meta.uid, meta.generation, &meta.labels, &meta.annotations, &meta.finalizers).hash(&mut hasher);

@@ -2,7 +2,7 @@
 
 use c5c3_api::blocks::{Condition, ConditionStatus};
 
-use crate::condition::{Said, find};
+use crate::condition::{ConditionState, find};
 use crate::report::{Outcome, not_ready};
 use crate::wait::Wait;
 
@@ -28,7 +28,7 @@ pub struct Summary<'a> {
 
 impl Summary<'_> {
     /// The conditions that all kinds of ours have. Those that are left out stay as they were.
-    pub fn standard(&self) -> Vec<Said> {
+    pub fn standard(&self) -> Vec<ConditionState> {
         let upgrading = match self.outcome {
             Outcome::Applied(_, plan) => plan.upgrading,
             Outcome::Waiting(_) if !self.paused => false,
@@ -39,11 +39,12 @@ impl Summary<'_> {
         let ready = self.ready();
         let (reason, message) = (ready.reason.as_str(), ready.message.as_str());
         let (progressing, degraded) = match () {
-            () if ready.status == ConditionStatus::True => {
-                (Said::no("Progressing", reason, message), Said::no("Degraded", reason, message))
-            }
+            () if ready.status == ConditionStatus::True => (
+                ConditionState::unmet("Progressing", reason, message),
+                ConditionState::unmet("Degraded", reason, message),
+            ),
             () if !upgrading && self.was_ready() => {
-                (Said::no("Progressing", "Degraded", ""), Said::yes("Degraded", reason, message))
+                (ConditionState::unmet("Progressing", "Degraded", ""), ConditionState::met("Degraded", reason, message))
             }
             () => {
                 let why = match (upgrading, self.was_installed()) {
@@ -51,25 +52,26 @@ impl Summary<'_> {
                     (false, true) => "Updating",
                     (false, false) => "Installing",
                 };
-                (Said::yes("Progressing", why, message), Said::no("Degraded", why, ""))
+                (ConditionState::met("Progressing", why, message), ConditionState::unmet("Degraded", why, ""))
             }
         };
         vec![ready, progressing, degraded]
     }
 
-    /// Whether all is in place, and if not, why.
-    pub fn ready(&self) -> Said {
+    /// Whether everything is ready, and if not, why.
+    pub fn ready(&self) -> ConditionState {
         match self.outcome {
-            Outcome::Invalid(problems, _) => Said::no("Ready", "InvalidSpec", problems.to_string()),
-            Outcome::Failed(error) => {
-                Said { status: ConditionStatus::Unknown, ..Said::no("Ready", error.reason(), error.to_string()) }
-            }
+            Outcome::Invalid(problems, _) => ConditionState::unmet("Ready", "InvalidSpec", problems.to_string()),
+            Outcome::Failed(error) => ConditionState {
+                status: ConditionStatus::Unknown,
+                ..ConditionState::unmet("Ready", error.reason(), error.to_string())
+            },
             Outcome::Deleting(waits) => {
                 let message = waits.first().map_or_else(|| "being deleted".into(), |wait| wait.message(self.namespace));
-                Said::no("Ready", "Deleting", message)
+                ConditionState::unmet("Ready", "Deleting", message)
             }
             Outcome::Applied(_, plan) | Outcome::Paused(_, plan) if self.waits.is_empty() => {
-                Said::yes("Ready", plan.ready_reason, "all is in place")
+                ConditionState::met("Ready", plan.ready_reason, "everything is ready")
             }
             Outcome::Applied(..) | Outcome::Paused(..) | Outcome::Waiting(_) => not_ready(self.waits, self.namespace),
         }
@@ -118,7 +120,7 @@ mod tests {
             let state =
                 Summary { outcome, waits, before: &self.conditions, generation, namespace: None, paused: false };
             for said in state.standard() {
-                let condition = said.after(None, generation, Timestamp::UNIX_EPOCH);
+                let condition = said.to_condition(None, generation, Timestamp::UNIX_EPOCH);
                 self.conditions.retain(|before| before.r#type != condition.r#type);
                 self.conditions.push(condition);
             }
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(story.applied(2, true, false), "Ready/Ready");
         assert_eq!(story.applied(2, false, false), "Degraded/WaitingForSecret");
         assert_eq!(story.applied(2, false, false), "Degraded/WaitingForSecret", "it stays so");
-        assert_eq!(story.applied(3, false, false), "Progressing/Updating", "somebody changes it");
+        assert_eq!(story.applied(3, false, false), "Progressing/Updating", "its spec is changed");
         assert_eq!(story.applied(3, true, false), "Ready/Ready");
         assert_eq!(story.applied(4, false, true), "Progressing/Upgrading");
         assert_eq!(story.applied(4, false, false), "Progressing/Updating");
@@ -173,8 +175,13 @@ mod tests {
 
     #[test]
     fn an_object_that_was_ready_before_there_were_such_conditions_is_not_new() {
-        let mut story =
-            Story { conditions: vec![Said::yes("Ready", "Ready", "").after(None, Some(1), Timestamp::UNIX_EPOCH)] };
+        let mut story = Story {
+            conditions: vec![ConditionState::met("Ready", "Ready", "").to_condition(
+                None,
+                Some(1),
+                Timestamp::UNIX_EPOCH,
+            )],
+        };
         assert_eq!(story.applied(1, false, false), "Degraded/WaitingForSecret");
     }
 }

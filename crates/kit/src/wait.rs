@@ -2,21 +2,24 @@
 //!
 //! The same value becomes the condition's message, the event, the metric's label, the status and what `c5c3 why` prints.
 
-use std::fmt::Write as _;
-
 use c5c3_api::blocks::WaitStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::object::Ref;
+
+/// What every object is waited for at first, and how it is until then.
+const EXISTS: &str = "exists";
+const ABSENT: &str = "does not exist";
 
 /// Something that a reconcile waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The object that is waited for.
     pub object: Ref,
-    /// What must come true of it.
+    /// What must come true of it: a condition type, such as `Ready`, or a predicate, such as `is deleted`.
     pub condition: String,
-    /// How it is now. Of a wait that failed it is a predicate of the object, such as `has no key`.
+    /// How it is now: the detail behind a condition type that is not true, such as `1 of 3 available`, or else a predicate of
+    /// the object, such as `has no key password`.
     pub now: Option<String>,
     /// Why it is needed.
     pub because: Option<String>,
@@ -32,7 +35,7 @@ impl Wait {
     pub fn on(object: &Ref) -> Self {
         Self {
             object: object.clone(),
-            condition: "exists".into(),
+            condition: EXISTS.into(),
             now: None,
             because: None,
             look_at: None,
@@ -44,6 +47,11 @@ impl Wait {
     /// Waits for a condition of the object.
     pub fn condition(self, condition: impl Into<String>) -> Self {
         Self { condition: condition.into(), ..self }
+    }
+
+    /// Says that the object does not exist.
+    pub fn absent(self) -> Self {
+        self.now(ABSENT)
     }
 
     /// Says how the object is now.
@@ -62,7 +70,7 @@ impl Wait {
     }
 
     /// Names the wait in one word, in the place of `WaitingFor<Kind>`.
-    pub fn called(self, reason: &'static str) -> Self {
+    pub fn with_reason(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }
     }
 
@@ -78,24 +86,24 @@ impl Wait {
 
     /// The wait in words, as seen from `namespace`.
     pub fn message(&self, namespace: Option<&str>) -> String {
-        let object = self.object.seen_from(namespace);
-        if self.failed {
-            // First what is, then why it matters, then what to do.
-            let now = self.now.clone().unwrap_or_else(|| format!("does not become as it should: {}", self.condition));
-            let rest = [&self.because, &self.look_at].into_iter().flatten();
-            return rest.fold(format!("{object} {now}"), |text, part| format!("{text}; {part}"));
+        // First what is, then why it matters, then what to do.
+        let rest = [&self.because, &self.look_at].into_iter().flatten();
+        rest.fold(self.state(namespace), |text, part| format!("{text}; {part}"))
+    }
+
+    /// How the object is now, as a sentence.
+    fn state(&self, namespace: Option<&str>) -> String {
+        let object = self.object.relative_to(namespace);
+        let is_type = self.condition.starts_with(|first: char| first.is_ascii_uppercase());
+        match &self.now {
+            Some(now) if is_type && !self.failed && !now.starts_with(ABSENT) => {
+                format!("{object} is not {}: {now}", self.condition)
+            }
+            Some(now) => format!("{object} {now}"),
+            None if is_type => format!("{object} is not {}", self.condition),
+            None if self.condition == EXISTS => format!("{object} {ABSENT}"),
+            None => format!("waiting until {object} {}", self.condition),
         }
-        let mut text = format!("waiting for {object}: {}", self.condition);
-        if let Some(now) = &self.now {
-            let _ = write!(text, " ({now})");
-        }
-        if let Some(because) = &self.because {
-            let _ = write!(text, "; {because}");
-        }
-        if let Some(look_at) = &self.look_at {
-            let _ = write!(text, "; look at: {look_at}");
-        }
-        text
     }
 
     /// The wait as the status keeps it.
@@ -106,7 +114,7 @@ impl Wait {
         };
         // The bounds are those of the schema: what another operator says may be longer, and must not keep us from saying it.
         WaitStatus {
-            object: shortened(self.object.seen_from(namespace), 600),
+            object: shortened(self.object.relative_to(namespace), 600),
             condition: shortened(self.condition.clone(), 316),
             because: because.map(|text| shortened(text, 4096)),
             look_at: self.look_at.clone().map(|text| shortened(text, 1024)),
@@ -136,14 +144,14 @@ mod tests {
     #[test]
     fn a_wait_reads_the_same_everywhere() {
         let wait = Wait::on(&Ref::namespaced::<Secret>("orchard", "apple-key"))
-            .now("not found")
+            .absent()
             .because("the press signs in with it")
             .look_at("kubectl describe externalsecret apple-key -n orchard");
         assert_eq!(wait.reason(), "WaitingForSecret");
         assert_eq!(
             wait.message(Some("orchard")),
-            "waiting for secret/apple-key: exists (not found); the press signs in with it; \
-             look at: kubectl describe externalsecret apple-key -n orchard"
+            "secret/apple-key does not exist; the press signs in with it; \
+             kubectl describe externalsecret apple-key -n orchard"
         );
         let stuck = wait.clone().now("has no key").failed("KeyMissing").message(Some("orchard"));
         assert_eq!(
@@ -151,6 +159,24 @@ mod tests {
             "secret/apple-key has no key; the press signs in with it; \
              kubectl describe externalsecret apple-key -n orchard"
         );
-        assert_eq!(wait.message(Some("elsewhere")).split(':').next(), Some("waiting for secret/orchard/apple-key"));
+        assert!(wait.message(Some("elsewhere")).starts_with("secret/orchard/apple-key does not exist;"));
+    }
+
+    #[test]
+    fn a_condition_type_and_a_predicate_are_both_part_of_a_sentence() {
+        let wait = Wait::on(&Ref::namespaced::<Secret>("orchard", "apple-key"));
+        let says = |wait: Wait| wait.message(Some("orchard"));
+        assert_eq!(
+            says(wait.clone().condition("Ready").now("1 of 3 rows")),
+            "secret/apple-key is not Ready: 1 of 3 rows"
+        );
+        assert_eq!(says(wait.clone().condition("Ready")), "secret/apple-key is not Ready");
+        assert_eq!(says(wait.clone().condition("Ready").absent()), "secret/apple-key does not exist");
+        assert_eq!(
+            says(wait.clone().condition("Ready").now("has no row").failed("Empty")),
+            "secret/apple-key has no row"
+        );
+        assert_eq!(says(wait.clone().condition("is deleted")), "waiting until secret/apple-key is deleted");
+        assert_eq!(says(wait), "secret/apple-key does not exist");
     }
 }

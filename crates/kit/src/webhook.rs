@@ -63,7 +63,7 @@ impl Webhooks {
             return response;
         }
         let (object, old) = (judged(kind, object), request.old_object.as_ref().map(|old| judged(kind, old)));
-        // Rules grow stricter with releases; what was accepted once can still be labelled, and let go.
+        // Rules grow stricter with releases; what was accepted once can still be labelled, and its finalizers removed.
         if old.as_ref().is_some_and(|old| old.get("spec") == object.get("spec")) {
             return response;
         }
@@ -170,7 +170,7 @@ impl Certificates {
     }
 
     /// Looks as often as this.
-    pub fn looked_at_every(self, interval: Duration) -> Self {
+    pub fn reload_interval(self, interval: Duration) -> Self {
         Self { interval, ..self }
     }
 
@@ -189,7 +189,7 @@ impl Certificates {
                 match tls.reload_from_pem_file(&certificate, &key).await {
                     Ok(()) => loaded = now,
                     Err(error) => {
-                        tracing::warn!(%error, "cannot take up the renewed webhook certificate; trying again");
+                        tracing::warn!(%error, "cannot load the renewed webhook certificate; trying again");
                     }
                 }
             }

@@ -9,13 +9,13 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::apply::{Executor, Pass};
-use crate::brake::{Pause, fought};
+use crate::apply_cache::is_secret;
 use crate::error::Error;
 use crate::hash;
-use crate::memory::is_secret;
 use crate::object::Ref;
 use crate::plan::{Basis, Child};
 use crate::wait::Wait;
+use crate::write_limit::{Pause, write_conflict};
 
 /// What came of a write.
 pub(crate) enum Written {
@@ -36,13 +36,14 @@ impl Executor<'_> {
     ) -> Result<Written, Error> {
         let reference = child.reference();
         let intent = hash::of_json(&serde_json::to_value(object).unwrap_or_default());
-        let pause = || self.brake.and_then(|brake| brake.pause(self.owner, &reference, &intent, self.now));
+        let pause =
+            || self.write_limit.and_then(|write_limit| write_limit.pause(self.owner, &reference, &intent, self.now));
         let mut left_alone = |pause: &Pause| {
-            pass.applied.look_again_after(pause.left);
-            Written::LeftAlone(Box::new(fought(&reference, pause, self.owner.manager)))
+            pass.applied.requeue_within(pause.left);
+            Written::LeftAlone(Box::new(write_conflict(&reference, pause, self.owner.manager)))
         };
         let unchanged = self.unchanged(&reference, &intent, before).await?;
-        // Whoever changes an object back and then deletes it once does not fight its creation.
+        // A client that reverts an object and then deletes it once does not object to its creation.
         if let Some(pause) = pause().filter(|pause| before.is_some() || pause.deleted) {
             return Ok(left_alone(&pause));
         }
@@ -60,14 +61,16 @@ impl Executor<'_> {
         intent: &str,
         before: Option<&ObjectMeta>,
     ) -> Result<Option<Arc<DynamicObject>>, Error> {
-        let (Some(memory), Some(meta), owner) = (self.memory, before, &self.owner.reference) else { return Ok(None) };
-        let unchanged = memory.unchanged(owner, reference, intent, meta);
-        if unchanged.is_some() || is_secret(reference) || !memory.was_applied(owner, reference, intent) {
+        let (Some(cache), Some(meta), owner) = (self.apply_cache, before, &self.owner.reference) else {
+            return Ok(None);
+        };
+        let unchanged = cache.unchanged(owner, reference, intent, meta);
+        if unchanged.is_some() || is_secret(reference) || !cache.was_applied(owner, reference, intent) {
             return Ok(unchanged);
         }
         // Most often its controller wrote its status, and a read is cheaper than an apply.
         let Some(live) = self.live(reference, meta).await? else { return Ok(None) };
-        Ok(memory.unchanged(owner, reference, intent, &live.metadata))
+        Ok(cache.unchanged(owner, reference, intent, &live.metadata))
     }
 
     async fn put(
@@ -86,11 +89,11 @@ impl Executor<'_> {
             let version = claimed.metadata.resource_version.unwrap_or_default();
             live = self.send(&reference, &Basis::Version(version), object).await?;
         }
-        if let Some(brake) = self.brake {
-            brake.note(self.owner, &reference, intent, before, &live.metadata, self.now);
+        if let Some(write_limit) = self.write_limit {
+            write_limit.note(self.owner, &reference, intent, before, &live.metadata, self.now);
         }
-        Ok(match self.memory {
-            Some(memory) => memory.applied(&self.owner.reference, &reference, intent, live),
+        Ok(match self.apply_cache {
+            Some(cache) => cache.applied(&self.owner.reference, &reference, intent, live),
             None => Arc::new(live),
         })
     }

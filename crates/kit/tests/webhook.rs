@@ -140,14 +140,14 @@ async fn an_api_server_asks_over_tls_and_a_renewed_certificate_is_taken_up() {
     let alone = "its webhook listens on this machine alone";
     let Some(cluster) = TestCluster::embedded(alone).await.unwrap() else { return };
     let tempests = Tempests::on(&cluster).await;
-    tempests.try_out("0 0 31 2 *").await.expect("nobody objects yet");
+    tempests.try_out("0 0 31 2 *").await.expect("no webhook is registered yet");
 
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let authority = certify(folder.path());
     let (listener, stop) = (TcpListener::bind("127.0.0.1:0").unwrap(), CancellationToken::new());
     let url = format!("https://{}/validate", listener.local_addr().unwrap());
-    let certificates = Certificates::in_folder(folder.path()).looked_at_every(Duration::from_millis(20));
+    let certificates = Certificates::in_folder(folder.path()).reload_interval(Duration::from_millis(20));
     let serving = tokio::spawn(webhook::serve(listener, Webhooks::new(c5c3_api::all()), certificates, stop.clone()));
     let configuration = json!({"metadata": {"name": "rules"}, "webhooks": [{
         "name": "rules.c5c3.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",

@@ -42,7 +42,7 @@ impl Api<'_> {
         [KindRef::of::<Service>(), KindRef::of::<HorizontalPodAutoscaler>(), KindRef::of::<HTTPRoute>()]
     }
 
-    /// How many pods to ask for; nothing once an autoscaler, or somebody by hand, has the say. Until then the number stays as
+    /// How many pods to ask for; nothing once an autoscaler, or a user by hand, sets it. Until then the number stays as
     /// it is: a field that its only owner leaves out is reset to 1, and all other pods would go.
     pub(crate) fn count(&self) -> Option<i32> {
         let Some(autoscaling) = self.autoscaling else { return Some(self.replicas) };
@@ -167,7 +167,7 @@ pub(crate) fn service(instance: &Instance, name: &str, component: &str, ports: &
     })
 }
 
-/// Whether somebody else than `manager` owns the number of pods, as the API server keeps book of it.
+/// Whether a field manager other than `manager` owns the number of pods.
 fn is_scaled_by_another(live: &DynamicObject, manager: &str) -> bool {
     let others =
         live.metadata.managed_fields.iter().flatten().filter(|entry| entry.manager.as_deref() != Some(manager));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_stay_when_autoscaling_is_switched_on_until_somebody_else_counts_them() {
+    fn pods_stay_when_autoscaling_is_switched_on_until_another_field_manager_owns_the_number() {
         assert_eq!(asked(&Value::Null), Some(3));
         assert_eq!(asked(&running(4, "falconer", None)), Some(4));
         assert_eq!(asked(&running(9, "falconer", None)), Some(5));

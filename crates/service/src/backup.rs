@@ -72,12 +72,12 @@ impl Store {
         self.reference.clone()
     }
 
-    /// Whether there is one, or somebody asked for one, who will make it.
+    /// The store, which must exist if the spec names it.
     fn is_used<K: Resource>(&self, inputs: &Inputs<K>) -> bool {
         self.asked || inputs.get(&self.reference).is_some()
     }
 
-    /// Writes a Secret to the store; none if there is no store and nobody asked for one. What was written stays there, if
+    /// Writes a Secret to the store; none if there is no store and the spec names none. What was written stays there, if
     /// it is to be `kept`, when the instance goes. The `version` changes with the content, and says nothing about it.
     pub fn push<K: Resource>(
         &self,
@@ -131,7 +131,7 @@ impl Store {
         if self.is_used(inputs) { vec![asks, writes] } else { Vec::new() }
     }
 
-    /// What the store has of a Secret that is gone. It is believed to have none only when it says so: what is made anew in
+    /// What the store has of a Secret that is gone. It is believed to have none only when it says so: what is created in
     /// the place of the Secret is written over what it has.
     pub fn backup<K: Resource>(&self, inputs: &Inputs<K>, instance: &Instance, secret: &str) -> Backup {
         let answers = self.answers(inputs, instance, secret);
@@ -148,7 +148,7 @@ impl Store {
             return Backup::Found(written);
         }
         let wait = asked.and_then(|asked| readiness::wait(asks, asked)).unwrap_or_else(|| Wait::on(asks));
-        let wait = wait.because(format!("the store may have a backup of {secret}")).called("LookingForBackup");
+        let wait = wait.because(format!("the store may have a backup of {secret}")).with_reason("LookingForBackup");
         Backup::Asking(Box::new(self.ask(instance, secret)), Box::new(wait))
     }
 

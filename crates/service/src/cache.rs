@@ -8,7 +8,7 @@ use kube::Resource;
 use kube::core::ApiResource;
 
 use crate::instance::{Instance, host};
-use crate::network::Reach;
+use crate::network::Egress;
 
 /// The port of a Memcached.
 pub const PORT: i32 = 11211;
@@ -49,8 +49,8 @@ impl Servers {
         Ref::namespaced::<StatefulSet>(self.cluster.namespace.clone().unwrap_or_default(), &self.cluster.name)
     }
 
-    /// The servers as `host:port`, or the wait for them. A cache may be empty or partly gone, so nobody waits for it to be
-    /// ready, only to be known.
+    /// The servers as `host:port`, or the wait for them. A cache may be empty or partly down, so its
+    /// readiness is not waited for, only its addresses.
     pub fn addresses<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Vec<String>, Wait> {
         if let Some(given) = &self.given {
             return Ok(given.clone());
@@ -59,12 +59,13 @@ impl Servers {
         if let Some(object) = inputs.get(&self.cluster) {
             let listed = object.data["status"]["serverList"].as_array().into_iter().flatten();
             let servers: Vec<String> = listed.filter_map(|server| server.as_str().map(ToOwned::to_owned)).collect();
-            let wait = Wait::on(&self.cluster).condition("has a serverList").now("it has none yet").because(because);
-            return if servers.is_empty() { Err(wait.called("WaitingForCache")) } else { Ok(servers) };
+            let wait =
+                Wait::on(&self.cluster).condition("has a serverList").now("has no serverList yet").because(because);
+            return if servers.is_empty() { Err(wait.with_reason("WaitingForCache")) } else { Ok(servers) };
         }
         let reference = self.stateful_set();
         let set: StatefulSet =
-            inputs.typed(&reference).map_err(|wait| wait.because(because).called("WaitingForCache"))?;
+            inputs.typed(&reference).map_err(|wait| wait.because(because).with_reason("WaitingForCache"))?;
         let spec = set.spec.unwrap_or_default();
         let service = host(
             &spec.service_name.unwrap_or_else(|| reference.name.clone()),
@@ -76,10 +77,10 @@ impl Servers {
     }
 
     /// What pods have to reach: the ports of the servers, which are in a namespace unless they are external.
-    pub fn reaches(&self, servers: &[String]) -> Vec<Reach> {
+    pub fn egress(&self, servers: &[String]) -> Vec<Egress> {
         let namespace = self.cluster.namespace.clone().filter(|_| self.given.is_none());
         let port = |server: &String| server.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(PORT);
-        servers.iter().map(|server| Reach { namespace: namespace.clone(), port: port(server) }).collect()
+        servers.iter().map(|server| Egress { namespace: namespace.clone(), port: port(server) }).collect()
     }
 }
 

@@ -4,15 +4,15 @@ use c5c3_api::blocks::{ExtraConfig, Plugin};
 use c5c3_api::{Problem, problem};
 use c5c3_kit::ini::{Ini, IniError, OsloValue};
 
-use crate::catalogue::Catalogue;
+use crate::release_options::ReleaseOptions;
 
 /// An option that is the operator's own, and the field to use in its place.
 pub type Owned = (&'static str, &'static str, &'static str);
 
 /// Options that the layer writes for every service.
 pub const OWNED: &[Owned] = &[
-    ("DEFAULT", "log_file", "what is logged goes to standard error"),
-    ("DEFAULT", "log_dir", "what is logged goes to standard error"),
+    ("DEFAULT", "log_file", "logs are written to standard error"),
+    ("DEFAULT", "log_dir", "logs are written to standard error"),
     ("DEFAULT", "transport_url", "use spec.messaging"),
     ("oslo_policy", "policy_file", "use spec.policyOverrides"),
     ("keystone_authtoken", "auth_url", "use spec.keystone.authUrl"),
@@ -32,17 +32,17 @@ pub struct Additions<'a> {
 }
 
 impl Additions<'_> {
-    /// Everything that is wrong with them. A plugin's own section is not in the catalogue; one that is, is checked.
-    pub fn problems(&self, catalogue: Option<&Catalogue>, owned: &[Owned]) -> Vec<Problem> {
+    /// Everything that is wrong with them. A plugin's own section is not among the options of the release; one that is, is checked.
+    pub fn problems(&self, release_options: Option<&ReleaseOptions>, owned: &[Owned]) -> Vec<Problem> {
         let mut found = Vec::new();
         for (path, section, option, value, of_plugin) in self.options() {
-            let known = catalogue.filter(|catalogue| !of_plugin || catalogue.has_section(section));
+            let known = release_options.filter(|release_options| !of_plugin || release_options.has_section(section));
             if let Some((.., instead)) = owned.iter().find(|(own, name, _)| *own == section && *name == option) {
                 found.push(problem(path, "is set by the operator", *instead));
             } else if let Err(error) = Ini::new().set(section, option, OsloValue::interpolated(value)) {
                 found.push(unwritable(path, &error));
             } else {
-                found.extend(known.and_then(|catalogue| catalogue.check(&path, section, option, value)));
+                found.extend(known.and_then(|release_options| release_options.check(&path, section, option, value)));
             }
         }
         found
@@ -96,7 +96,7 @@ mod tests {
     fn refused(extra: &ExtraConfig, plugins: &[Plugin]) -> Vec<String> {
         let additions = Additions { plugins, extra };
         let owned = [("database", "connection", "use spec.database")];
-        let problems = additions.problems(Catalogue::of("keystone", "2025.2"), &owned);
+        let problems = additions.problems(ReleaseOptions::of("keystone", "2025.2"), &owned);
         problems.into_iter().map(|problem| format!("{}: {} ({})", problem.path, problem.what, problem.fix)).collect()
     }
 

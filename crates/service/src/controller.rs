@@ -16,32 +16,32 @@ use kube::Resource;
 use serde_json::Value;
 
 use crate::api::Api;
+use crate::backing_services::{BackingServices, Given, Missing};
 use crate::component::API;
 use crate::database::Server;
-use crate::ground::{Given, Ground, Missing};
 use crate::identity::Identity;
 use crate::instance::Instance;
 use crate::messaging::Bus;
 use crate::parts::Parts;
-use crate::policy::{self, Rules, Unusable};
-use crate::scene::{Resolved, Scene, render};
+use crate::policy::{self, PolicyError, Rules};
 use crate::service::Service;
-use crate::upgrade::{self, Course, Progress, Seen};
+use crate::service_plan::{Resolved, ServicePlan, render};
+use crate::upgrade::{self, MigrationPhase, Progress, UpgradeState};
 use crate::workload::Workload;
-use crate::{dependencies, fragment, record, tls};
+use crate::{dependencies, extra_config, record, tls};
 
 /// The controller of a service's objects.
-pub struct Operated<S>(PhantomData<S>);
+pub struct ServiceController<S>(PhantomData<S>);
 
-impl<S> Default for Operated<S> {
+impl<S> Default for ServiceController<S> {
     fn default() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<S: Service> fmt::Debug for Operated<S> {
+impl<S: Service> fmt::Debug for ServiceController<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Operated<{}>", S::NAME)
+        write!(f, "ServiceController<{}>", S::NAME)
     }
 }
 
@@ -49,11 +49,11 @@ impl<S: Service> fmt::Debug for Operated<S> {
 #[derive(Debug)]
 pub struct Valid {
     resolved: Result<Resolved, Missing>,
-    course: Course,
+    migration_phase: MigrationPhase,
     progress: Progress,
 }
 
-impl<S: Service> Controller for Operated<S>
+impl<S: Service> Controller for ServiceController<S>
 where
     <S::Kind as Resource>::Scope: 'static,
 {
@@ -118,29 +118,37 @@ where
         let mut problems = spec_problems(&parts);
         let rules = rules(&parts, inputs).map_err(|found| problems.extend(found)).unwrap_or(Ok(Rules::new()));
         let (settings, waits, wrong) =
-            fragment::read(&parts.object.operations().extra_config_from, inputs, &parts.instance.namespace);
+            extra_config::read(&parts.object.operations().extra_config_from, inputs, &parts.instance.namespace);
         problems.extend(wrong);
         let unset = [parts.owned(), parts.description.only_in_spec.to_vec()].concat();
-        problems.extend(fragment::problems(&settings, parts.catalogue(), &unset));
+        problems.extend(extra_config::problems(&settings, parts.release_options(), &unset));
         let given = Given { runs: parts.has_run(), rules, settings: (settings, waits) };
         let resolved = resolve(&parts, inputs, given);
         let contracted = {
-            let (course, progress) = (Course::Contract, &parts.recorded);
-            Scene { inputs, parts: &parts, resolved: resolved.as_ref(), course, progress }.contracted()
+            let (migration_phase, progress) = (MigrationPhase::Contract, &parts.recorded);
+            ServicePlan { inputs, parts: &parts, resolved: resolved.as_ref(), migration_phase, progress }.contracted()
         };
         let (tag, rolled) = (parts.tag(), parts.rolled(inputs));
-        let seen = Seen { service: S::NAME, wanted: tag.as_deref(), rolled, contracted };
-        match upgrade::course(&parts.recorded, seen).map_err(|found| problems.push(found)) {
-            Ok((course, progress)) if problems.is_empty() => Verdict::Valid(Valid { resolved, course, progress }),
+        let seen = UpgradeState { service: S::NAME, wanted: tag.as_deref(), rolled, contracted };
+        match upgrade::next_phase(&parts.recorded, seen).map_err(|found| problems.push(found)) {
+            Ok((migration_phase, progress)) if problems.is_empty() => {
+                Verdict::Valid(Valid { resolved, migration_phase, progress })
+            }
             _ => Verdict::Invalid(problems.into()),
         }
     }
 
     fn plan(&self, valid: &Valid, inputs: &Inputs<S::Kind>) -> Plan {
         let parts = Parts::<S>::new(inputs);
-        let Valid { resolved, course, progress } = valid;
-        let scene = Scene { inputs, parts: &parts, resolved: resolved.as_ref(), course: *course, progress };
-        let plan = scene.plan().upgrading(progress.phase.is_some());
+        let Valid { resolved, migration_phase, progress } = valid;
+        let service_plan = ServicePlan {
+            inputs,
+            parts: &parts,
+            resolved: resolved.as_ref(),
+            migration_phase: *migration_phase,
+            progress,
+        };
+        let plan = service_plan.plan().upgrading(progress.phase.is_some());
         with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs)
     }
 
@@ -149,8 +157,9 @@ where
         let parts = Parts::<S>::new(inputs);
         let (missing, progress) = (Missing::default(), parts.recorded.clone());
         let resolved = Err(&missing);
-        let scene = Scene { inputs, parts: &parts, resolved, course: Course::Sync, progress: &progress };
-        Some(with_status(scene.maintenance(), &parts, &progress, inputs))
+        let service_plan =
+            ServicePlan { inputs, parts: &parts, resolved, migration_phase: MigrationPhase::Sync, progress: &progress };
+        Some(with_status(service_plan.maintenance(), &parts, &progress, inputs))
     }
 
     fn retention(&self, object: &Value) -> Vec<Retained> {
@@ -171,7 +180,7 @@ where
 
 /// Everything that is wrong with a spec in ways that no schema finds.
 fn spec_problems<S: Service>(parts: &Parts<'_, S>) -> Vec<Problem> {
-    let mut problems = parts.additions().problems(parts.catalogue(), &parts.owned());
+    let mut problems = parts.additions().problems(parts.release_options(), &parts.owned());
     problems.extend(S::problems(parts.object));
     problems.extend(tls::problems(parts.object.tls()));
     problems
@@ -179,9 +188,9 @@ fn spec_problems<S: Service>(parts: &Parts<'_, S>) -> Vec<Problem> {
 
 /// Finds everything that the configuration is made from and renders it, or says all that is missing.
 fn resolve<S: Service>(parts: &Parts<'_, S>, inputs: &Inputs<S::Kind>, given: Given) -> Result<Resolved, Missing> {
-    let ground = Ground::find(&parts.description, inputs, given)?;
-    match render(parts, &ground) {
-        Ok(conf) => Ok(Resolved { ground, conf }),
+    let backing = BackingServices::find(&parts.description, inputs, given)?;
+    match render(parts, &backing) {
+        Ok(conf) => Ok(Resolved { backing, conf }),
         // What users write was looked at before; what is left is what a Secret holds.
         Err(error) => {
             let secret = parts.needs(inputs).swap_remove(0);
@@ -196,10 +205,10 @@ fn resolve<S: Service>(parts: &Parts<'_, S>, inputs: &Inputs<S::Kind>, given: Gi
 /// The policies, or the wait for them; or what is wrong with them.
 fn rules<S: Service>(parts: &Parts<'_, S>, inputs: &Inputs<S::Kind>) -> Result<Result<Rules, Wait>, Vec<Problem>> {
     let overrides = parts.object.policy_overrides();
-    match policy::rules(overrides, inputs, &parts.instance.namespace, parts.catalogue()) {
+    match policy::rules(overrides, inputs, &parts.instance.namespace, parts.release_options()) {
         Ok(rules) => Ok(Ok(rules)),
-        Err(Unusable::Wait(wait)) => Ok(Err(*wait)),
-        Err(Unusable::Problems(problems)) => Err(problems),
+        Err(PolicyError::Wait(wait)) => Ok(Err(*wait)),
+        Err(PolicyError::Problems(problems)) => Err(problems),
     }
 }
 
@@ -211,9 +220,8 @@ fn told(plan: Plan, before: &Progress, after: &Progress) -> Plan {
             "UpgradeExpanding",
             format!("from {installed} to {target}: the schema is extended, then pods are replaced"),
         ),
-        (Some(_), Some(target)) => {
-            plan.event("UpgradeContracting", format!("to {target}: there is no way back from here"))
-        }
+        (Some(_), Some(target)) => plan
+            .event("UpgradeContracting", format!("to {target}: the contract migrations start, and cannot be undone")),
         _ if before.target.is_some() && before.target.as_deref() == after.installed.as_deref() => {
             plan.event("UpgradeCompleted", format!("{installed} runs"))
         }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::external_server::ExternalServer;
 use crate::instance::{Instance, host};
-use crate::network::Reach;
+use crate::network::Egress;
 use crate::pod::Mount;
 use crate::url::escaped;
 
@@ -78,7 +78,7 @@ pub struct Address {
 
 /// A server whose account and address are known.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct DatabaseConnection {
     /// The server.
     pub server: Server,
     /// The account.
@@ -118,7 +118,7 @@ impl Server {
     }
 
     /// Calls a further server by a name of its own, after the field of the spec that describes it.
-    pub fn called(self, name: &str, field: &str) -> Self {
+    pub fn named(self, name: &str, field: &str) -> Self {
         Self { name: name.into(), field: field.into(), ..self }
     }
 
@@ -159,7 +159,7 @@ impl Server {
     /// The account, or the waits for the Secrets of it.
     pub fn account<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Account, Vec<Wait>> {
         let value = |secret: &Ref, key: &str, because: &str, reason: &'static str| {
-            inputs.secret(secret, key).map_err(|wait| wait.because(because.to_owned()).called(reason))
+            inputs.secret(secret, key).map_err(|wait| wait.because(because.to_owned()).with_reason(reason))
         };
         let signs_in = "the service signs in to its database with it";
         let encrypts = "the connection to the database is encrypted with it";
@@ -195,10 +195,10 @@ impl Server {
             many => format!("it holds the schemas {}", many.join(", ")),
         };
         let mariadb: MariaDB =
-            inputs.typed(reference).map_err(|wait| wait.because(because.clone()).called("WaitingForDatabase"))?;
+            inputs.typed(reference).map_err(|wait| wait.because(because.clone()).with_reason("WaitingForDatabase"))?;
         let wait = inputs.get(reference).and_then(|object| readiness::wait(reference, object));
         if let Some(wait) = wait.filter(|_| !at_once) {
-            return Err(wait.because(because).called("WaitingForDatabase"));
+            return Err(wait.because(because).with_reason("WaitingForDatabase"));
         }
         let service = mariadb.write_service().unwrap_or_else(|| reference.name.clone());
         let namespace = reference.namespace.as_deref().unwrap_or(&self.instance.namespace);
@@ -297,7 +297,7 @@ impl Server {
     }
 }
 
-impl Opened {
+impl DatabaseConnection {
     /// The URL of a schema, with the account in it.
     pub fn url(&self, schema: &str) -> SecretString {
         let (user, password) = self.escaped_account();
@@ -343,8 +343,8 @@ impl Opened {
     }
 
     /// What pods have to reach.
-    pub fn reach(&self) -> Reach {
-        Reach { namespace: self.server.namespace().map(ToOwned::to_owned), port: self.address.port }
+    pub fn egress(&self) -> Egress {
+        Egress { namespace: self.server.namespace().map(ToOwned::to_owned), port: self.address.port }
     }
 }
 
@@ -372,9 +372,9 @@ mod tests {
         Server::new(&instance, Some(&serde_json::from_value(spec.clone()).unwrap()))
     }
 
-    fn opened(spec: &Value, host: &str) -> Opened {
+    fn opened(spec: &Value, host: &str) -> DatabaseConnection {
         let account = Account { username: "gate".into(), password: "a b&c=d%".to_owned().into() };
-        Opened { server: server(spec), account, address: Address { host: host.into(), port: 3306 } }
+        DatabaseConnection { server: server(spec), account, address: Address { host: host.into(), port: 3306 } }
     }
 
     #[test]
@@ -431,7 +431,7 @@ mod tests {
             ]
         );
         let tls = json!({"tls": {"caSecretRef": {"name": "ca"}}});
-        let cell = server(&tls).called("cell1", "spec.cells[1].database");
+        let cell = server(&tls).named("cell1", "spec.cells[1].database");
         assert!(names(&cell, "gate").iter().all(|name| !names(&api, "gate").contains(name)));
         assert_eq!(cell.folder(), "/etc/cell1-tls");
     }

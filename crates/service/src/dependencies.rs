@@ -65,14 +65,15 @@ pub fn waits<K: Resource>(dependencies: &[DependsOn], inputs: &Inputs<K>, namesp
             Some(object) if dependency.condition == "Ready" => readiness::wait(reference, object),
             Some(object) => match condition(object, &dependency.condition) {
                 Some(found) if found["status"] == "True" => None,
-                Some(found) => {
-                    Some(Wait::on(reference).now(format!("is {}", found["status"].as_str().unwrap_or("Unknown"))))
-                }
+                Some(found) => Some(
+                    Wait::on(reference)
+                        .now(format!("the condition is {}", found["status"].as_str().unwrap_or("Unknown"))),
+                ),
                 None => Some(Wait::on(reference).now("the condition is not set yet")),
             },
         };
         found.map(|wait| {
-            wait.condition(&dependency.condition).because("spec.dependsOn names it").called("DependencyNotMet")
+            wait.condition(&dependency.condition).because("spec.dependsOn names it").with_reason("DependencyNotMet")
         })
     };
     dependencies.iter().filter_map(wait).collect()

@@ -1,7 +1,7 @@
 //! An external server, which may be unreachable: a Job that needs it connects first, and fails at once with the reason.
 //!
 //! Database clients retry for minutes before they report anything, and then in the middle of a stack trace. The pod
-//! connects, not the operator: what matters is what the service can reach.
+//! connects, not the operator: what matters is what the service can egress.
 
 use c5c3_api::blocks::Resources;
 use c5c3_kit::Child;

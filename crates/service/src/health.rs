@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::wsgi::Wsgi;
 
 /// How far above the API's port the one of `health.py` is.
-pub const ABOVE: i32 = 20_000;
+pub const PORT_OFFSET: i32 = 20_000;
 
 /// The path that says whether the pod can serve.
-pub const READY: &str = "/";
+pub const READY_PATH: &str = "/";
 /// The path that says whether the application listens.
-pub const ALIVE: &str = "/alive";
+pub const LIVE_PATH: &str = "/alive";
 
 /// A server that a pod must reach to be ready.
 #[derive(Clone, Debug)]

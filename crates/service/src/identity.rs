@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 use crate::instance::Instance;
-use crate::network::Reach;
+use crate::network::Egress;
 use crate::pod::Mount;
 
 /// The version of the identity API.
@@ -97,14 +97,14 @@ impl Identity {
         let because = "the service authenticates to Keystone with it";
         let value = |key: &str| {
             let wait = inputs.secret(&self.credential, key);
-            wait.map_err(|wait| wait.because(because).called("WaitingForKeystoneCredentials"))
+            wait.map_err(|wait| wait.because(because).with_reason("WaitingForKeystoneCredentials"))
         };
         let (id, secret) = (value("application_credential_id"), value("application_credential_secret"));
         let urls = self.urls(inputs);
         let ca = self.authority(inputs);
         let trusted = ca.as_ref().map(|(ca, key)| {
             let because = "Keystone's certificate is verified with it";
-            inputs.secret(ca, key).map_err(|wait| wait.because(because).called("WaitingForKeystoneCertificate"))
+            inputs.secret(ca, key).map_err(|wait| wait.because(because).with_reason("WaitingForKeystoneCertificate"))
         });
         match (id, secret, urls, trusted.transpose()) {
             (Ok(id), Ok(secret), Ok((auth_url, public_url)), Ok(_)) => {
@@ -127,10 +127,10 @@ impl Identity {
         }
         let because = "the service validates every request's token there";
         let keystone: Keystone =
-            inputs.typed(&self.keystone).map_err(|wait| wait.because(because).called("WaitingForKeystone"))?;
+            inputs.typed(&self.keystone).map_err(|wait| wait.because(because).with_reason("WaitingForKeystone"))?;
         let endpoint = keystone.status.as_ref().and_then(|status| status.service.endpoint.clone());
-        let wait = || Wait::on(&self.keystone).condition("has an endpoint").now("it has none yet").because(because);
-        let endpoint = endpoint.ok_or_else(|| wait().called("WaitingForKeystone"))?;
+        let wait = || Wait::on(&self.keystone).condition("has an endpoint").now("has no endpoint yet").because(because);
+        let endpoint = endpoint.ok_or_else(|| wait().with_reason("WaitingForKeystone"))?;
         let public = keystone.spec.bootstrap.as_ref().and_then(|bootstrap| bootstrap.public_endpoint.as_ref());
         let public = public.map_or_else(|| endpoint.clone(), ToString::to_string);
         Ok((versioned(&endpoint), versioned(&public)))
@@ -189,7 +189,7 @@ impl Access {
     }
 
     /// What pods have to reach.
-    pub fn reach(&self) -> Reach {
+    pub fn egress(&self) -> Egress {
         let authority = self.auth_url.split("//").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
         let explicit = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let by_scheme = || match (&self.namespace, self.auth_url.starts_with("https")) {
@@ -197,7 +197,7 @@ impl Access {
             (None, true) => 443,
             (None, false) => 80,
         };
-        Reach { namespace: self.namespace.clone(), port: explicit.unwrap_or_else(by_scheme) }
+        Egress { namespace: self.namespace.clone(), port: explicit.unwrap_or_else(by_scheme) }
     }
 
     /// The settings of `auth.py`, which gets a token with the credential.

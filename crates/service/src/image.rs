@@ -26,7 +26,7 @@ impl Version {
 
     /// The release of OpenStack that a service of this version is of. Each adds one to its major version, listed or not.
     pub fn release(self, service: &str) -> Option<String> {
-        let usual = Release::usual();
+        let usual = Release::default_release();
         let (year, half) = usual.name.split_once('.')?;
         let known = Self::of(usual.version(service)?)?.major;
         // Two releases a year, counted from the first of year 0.
@@ -62,9 +62,9 @@ fn unasked_tag<'a>(service: &str, installed: Option<&'a str>) -> &'a str {
     installed.filter(|tag| Version::of(tag).is_some()).unwrap_or_else(|| usual_tag(service))
 }
 
-/// An operator's service is in the list; another one gets a tag that nobody builds.
+/// An operator's service is in the list; another one gets a tag that is not built.
 fn usual_tag(service: &str) -> &'static str {
-    Release::usual().version(service).unwrap_or("0.0.0")
+    Release::default_release().version(service).unwrap_or("0.0.0")
 }
 
 #[cfg(test)]
@@ -104,6 +104,6 @@ mod tests {
             let keystone = Version::of(release.version("keystone").unwrap()).unwrap();
             assert_eq!(keystone.release("keystone").as_deref(), Some(release.name));
         }
-        assert!(in_release(Release::usual(), "kestrel").is_none());
+        assert!(in_release(Release::default_release(), "kestrel").is_none());
     }
 }

@@ -1,31 +1,30 @@
 //! The layer that OpenStack services stand on. A service is a description here, not a program: an operator says as data which
-//! databases, brokers, components and migrations its service has ([`Service`]), and one controller ([`Operated`]) does the rest.
+//! databases, brokers, components and migrations its service has ([`Service`]), and one controller ([`ServiceController`]) does the rest.
 //!
 //! ```text
 //!  object ─► parts        the image, the components, the addresses: nothing is decided
-//!         ─► ground       accounts, addresses, credentials, policies; or all that is missing
+//!         ─► backing services  accounts, addresses, credentials, policies; or all that is missing
 //!         ─► upgrade      which way to the wanted version, or why there is none
-//!         ─► scene        the graph of steps: record, secrets, database, messaging, config, schema, components, health
+//!         ─► service_plan     the graph of steps: record, secrets, database, messaging, config, schema, components, health
 //!                └─► database, messaging, identity, cache, workload, api, wsgi, job, migrations, network, tls: their objects
 //! ```
 //!
 //! It knows OpenStack and knows no service by name, but for the lists of each release: versions ([`release`]), options and
-//! policies ([`Catalogue`]).
+//! policies ([`ReleaseOptions`]).
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod api;
+pub mod backing_services;
 pub mod backup;
 pub mod cache;
-pub mod catalogue;
 pub mod component;
 pub mod config;
 mod controller;
 pub mod database;
 pub mod dependencies;
 pub mod external_server;
-mod fragment;
-pub mod ground;
+mod extra_config;
 pub mod health;
 pub mod identity;
 pub mod image;
@@ -41,18 +40,19 @@ pub mod pod;
 pub mod policy;
 pub mod record;
 pub mod release;
-pub mod scene;
+pub mod release_options;
 pub mod service;
+pub mod service_plan;
 pub mod tls;
 pub mod upgrade;
 mod url;
 pub mod workload;
 pub mod wsgi;
 
-pub use catalogue::Catalogue;
+pub use backing_services::BackingServices;
 pub use component::Component;
-pub use controller::{Operated, Valid};
-pub use ground::Ground;
+pub use controller::{ServiceController, Valid};
 pub use instance::Instance;
-pub use scene::Scene;
+pub use release_options::ReleaseOptions;
 pub use service::{CatalogEntry, Description, OwnSteps, Service};
+pub use service_plan::ServicePlan;

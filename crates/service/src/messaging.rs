@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::health::Check;
 use crate::instance::{Instance, host};
-use crate::network::Reach;
+use crate::network::Egress;
 use crate::pod::Mount;
 use crate::url::escaped;
 
@@ -43,7 +43,7 @@ enum Place {
 
 /// A broker whose account and addresses are known.
 #[derive(Clone, Debug)]
-pub struct Connected {
+pub struct BusConnection {
     bus: Bus,
     username: String,
     password: SecretString,
@@ -82,7 +82,7 @@ impl Bus {
     }
 
     /// Calls a further broker by a name of its own, which its virtual host has too.
-    pub fn called(self, name: &str) -> Self {
+    pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), vhost: self.instance.named(name), ..self }
     }
 
@@ -119,19 +119,23 @@ impl Bus {
     }
 
     /// The account and the addresses, or the waits for both: those for Secrets, and those for the broker.
-    pub fn connect<K: Resource>(&self, inputs: &Inputs<K>, at_once: bool) -> Result<Connected, (Vec<Wait>, Vec<Wait>)> {
+    pub fn connect<K: Resource>(
+        &self,
+        inputs: &Inputs<K>,
+        at_once: bool,
+    ) -> Result<BusConnection, (Vec<Wait>, Vec<Wait>)> {
         let because = "the service signs in to its message broker with it";
         let value = |key: &str| {
             let wait = inputs.secret(&self.secret, key);
-            wait.map_err(|wait| wait.because(because).called("WaitingForMQCredentials"))
+            wait.map_err(|wait| wait.because(because).with_reason("WaitingForMQCredentials"))
         };
         let ca = self.authority(inputs);
         let trusted = ca.as_ref().map(|(ca, key)| {
             let because = "the broker's certificate is verified with it";
-            inputs.secret(ca, key).map_err(|wait| wait.because(because).called("WaitingForMQCertificate"))
+            inputs.secret(ca, key).map_err(|wait| wait.because(because).with_reason("WaitingForMQCertificate"))
         });
         match (value("username"), value("password"), self.addresses(inputs, at_once), trusted.transpose()) {
-            (Ok(username), Ok(password), Ok((addresses, tls)), Ok(_)) => Ok(Connected {
+            (Ok(username), Ok(password), Ok((addresses, tls)), Ok(_)) => Ok(BusConnection {
                 bus: self.clone(),
                 username: username.expose_secret().to_owned(),
                 password,
@@ -154,10 +158,10 @@ impl Bus {
             Place::Managed(reference) => reference,
         };
         let because = format!("it holds the virtual host {}", self.vhost);
-        let missing = || inputs.missing(reference).because(because.clone()).called("WaitingForRabbitMQ");
+        let missing = || inputs.missing(reference).because(because.clone()).with_reason("WaitingForRabbitMQ");
         let cluster = inputs.get(reference).ok_or_else(missing)?;
         if let Some(wait) = readiness::wait(reference, cluster).filter(|_| !at_once) {
-            return Err(wait.because(because).called("WaitingForRabbitMQ"));
+            return Err(wait.because(because).with_reason("WaitingForRabbitMQ"));
         }
         let tls = tls_secret(cluster).is_some();
         let namespace = reference.namespace.as_deref().unwrap_or(&self.instance.namespace);
@@ -222,7 +226,7 @@ impl Bus {
     }
 }
 
-impl Connected {
+impl BusConnection {
     /// `transport_url`: every node, with the account.
     pub fn url(&self) -> SecretString {
         let (user, password) = (escaped(&self.username), escaped(self.password.expose_secret()));
@@ -263,12 +267,12 @@ impl Connected {
     }
 
     /// What pods have to reach.
-    pub fn reaches(&self) -> Vec<Reach> {
+    pub fn egress(&self) -> Vec<Egress> {
         let namespace = match &self.bus.place {
             Place::Managed(cluster) => cluster.namespace.clone(),
             Place::External(_) => None,
         };
-        self.addresses.iter().map(|(_, port)| Reach { namespace: namespace.clone(), port: *port }).collect()
+        self.addresses.iter().map(|(_, port)| Egress { namespace: namespace.clone(), port: *port }).collect()
     }
 }
 
@@ -356,7 +360,7 @@ mod tests {
         assert!(bus.objects().is_empty());
         let connected = bus.connect(&inputs(&bus, None), false).unwrap();
         assert!(connected.tls);
-        assert_eq!(connected.reaches()[0], Reach { namespace: None, port: 5671 });
+        assert_eq!(connected.egress()[0], Egress { namespace: None, port: 5671 });
         assert_eq!(connected.addresses[1].0, "2001:db8::1");
     }
 

@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::job::{Command, Run};
-use crate::upgrade::Course;
+use crate::upgrade::MigrationPhase;
 
 /// The group of Jobs that change schemas.
 pub const GROUP: &str = "schema";
@@ -68,11 +68,11 @@ impl Migrations {
         Self { env, ..self }
     }
 
-    /// What the Job of a course is called, and its commands.
-    fn of(&self, course: Course) -> (&'static str, &[Command]) {
-        match course {
-            Course::Sync => ("db-sync", &self.install),
-            Course::Expand | Course::Contract => ("db-expand", &self.before),
+    /// What the Job of a phase is called, and its commands.
+    fn of(&self, migration_phase: MigrationPhase) -> (&'static str, &[Command]) {
+        match migration_phase {
+            MigrationPhase::Sync => ("db-sync", &self.install),
+            MigrationPhase::Expand | MigrationPhase::Contract => ("db-expand", &self.before),
         }
     }
 }
@@ -101,8 +101,8 @@ impl Schemas<'_> {
     }
 
     /// The Job that brings schemas to where pods of the wanted version can start.
-    pub fn before(&self, course: Course) -> Child {
-        let (what, commands) = self.migrations.of(course);
+    pub fn before(&self, migration_phase: MigrationPhase) -> Child {
+        let (what, commands) = self.migrations.of(migration_phase);
         self.job(what, commands)
     }
 

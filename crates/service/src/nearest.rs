@@ -1,4 +1,4 @@
-//! What somebody meant who mistyped a name.
+//! Suggestions for mistyped names: "did you mean".
 
 /// The known name that is most like `name`, as a hint for a message; empty if none is.
 pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {

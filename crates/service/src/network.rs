@@ -13,7 +13,7 @@ use crate::instance::Instance;
 
 /// Something that pods have to reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct Egress {
     /// Its namespace; anywhere when absent.
     pub namespace: Option<String>,
     /// Its port.
@@ -30,7 +30,7 @@ pub struct Traffic<'a> {
     /// The ports that they serve.
     pub ports: &'a [i32],
     /// What they have to reach. Everything when absent.
-    pub reaches: Option<&'a [Reach]>,
+    pub egress: Option<&'a [Egress]>,
 }
 
 /// The NetworkPolicy of some pods; none if it is switched off.
@@ -38,19 +38,19 @@ pub fn policy(instance: &Instance, traffic: Traffic<'_>, access: Option<&Network
     if access.is_some_and(|access| !access.enabled) {
         return None;
     }
-    let Traffic { component, pods, ports, reaches } = traffic;
+    let Traffic { component, pods, ports, egress } = traffic;
     let peers: Vec<NetworkPolicyPeer> = access.into_iter().flat_map(|access| access.ingress.iter().map(peer)).collect();
     let ingress = NetworkPolicyIngressRule {
         from: Some(peers).filter(|peers| !peers.is_empty()),
         ports: Some(ports.iter().copied().map(tcp).collect()),
     };
-    let egress = match reaches {
+    let egress = match egress {
         None => vec![NetworkPolicyEgressRule::default()],
-        Some(reaches) => {
+        Some(egress) => {
             let names = NetworkPolicyEgressRule { ports: Some(vec![udp(53), tcp(53)]), to: None };
-            let needed = distinct(reaches).into_iter().map(|reach| NetworkPolicyEgressRule {
-                ports: Some(vec![tcp(reach.port)]),
-                to: reach.namespace.as_deref().map(|namespace| vec![in_namespace(namespace)]),
+            let needed = distinct(egress).into_iter().map(|egress| NetworkPolicyEgressRule {
+                ports: Some(vec![tcp(egress.port)]),
+                to: egress.namespace.as_deref().map(|namespace| vec![in_namespace(namespace)]),
             });
             let more = access.into_iter().flat_map(|access| access.additional_egress.iter().map(target));
             std::iter::once(names).chain(needed).chain(more).collect()
@@ -68,11 +68,11 @@ pub fn policy(instance: &Instance, traffic: Traffic<'_>, access: Option<&Network
     Some(Child::new(&policy))
 }
 
-fn distinct(reaches: &[Reach]) -> Vec<&Reach> {
-    let mut found: Vec<&Reach> = Vec::new();
-    for reach in reaches {
-        if !found.contains(&reach) {
-            found.push(reach);
+fn distinct(egress: &[Egress]) -> Vec<&Egress> {
+    let mut found: Vec<&Egress> = Vec::new();
+    for egress in egress {
+        if !found.contains(&egress) {
+            found.push(egress);
         }
     }
     found

@@ -10,16 +10,16 @@ use kube::Resource as _;
 use kube::api::DynamicObject;
 
 use crate::api::Api;
-use crate::catalogue::Catalogue;
 use crate::component::{API, Component, Kind, Runs};
 use crate::config::{self, Additions, Owned};
 use crate::image::{self, Version};
 use crate::instance::Instance;
 use crate::pod::Shared;
+use crate::release_options::ReleaseOptions;
 use crate::service::{Description, Service};
 use crate::upgrade::Progress;
 use crate::wsgi::Wsgi;
-use crate::{dependencies, fragment, operations, policy, record, tls};
+use crate::{dependencies, extra_config, operations, policy, record, tls};
 
 /// An object as its parts.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl<'a, S: Service> Parts<'a, S> {
         needs.extend(cache.iter().flat_map(crate::cache::Servers::needs));
         needs.extend(secrets.iter().map(|secret| secret.reference.clone()));
         needs.extend(policy::reference(self.object.policy_overrides(), namespace));
-        needs.extend(fragment::needs(&self.object.operations().extra_config_from, namespace));
+        needs.extend(extra_config::needs(&self.object.operations().extra_config_from, namespace));
         needs.extend(self.object.depends_on().iter().flat_map(|one| dependencies::needs(one, namespace)));
         needs.push(record::reference(&self.instance));
         needs
@@ -82,9 +82,9 @@ impl<'a, S: Service> Parts<'a, S> {
     }
 
     /// The options and policies of the wanted release, if they are known.
-    pub fn catalogue(&self) -> Option<&'static Catalogue> {
+    pub fn release_options(&self) -> Option<&'static ReleaseOptions> {
         let release = Version::of(&self.tag()?)?.release(S::NAME)?;
-        Catalogue::of(S::NAME, &release)
+        ReleaseOptions::of(S::NAME, &release)
     }
 
     /// What users add to the configuration.

@@ -17,7 +17,7 @@ use crate::instance::Instance;
 /// The user and group of every image.
 const USER: i64 = 42424;
 
-/// Files of a Secret: for the user's group, and for nobody else.
+/// Files of a Secret: for the user's group, and for no other.
 const MODE: i32 = 0o440;
 
 /// A folder of a pod, or one file in it.
@@ -193,7 +193,7 @@ pub struct Pod<'a> {
     pub scheduling: Option<&'a Scheduling>,
     /// The account whose token of the API it gets; none when absent.
     pub service_account: Option<String>,
-    /// Annotations: what changes with them is made anew.
+    /// Annotations of the pods: a change of them replaces the pods.
     pub annotations: BTreeMap<String, String>,
 }
 

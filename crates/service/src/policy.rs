@@ -12,7 +12,7 @@ use c5c3_kit::{Inputs, Ref, Wait};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Resource;
 
-use crate::catalogue::Catalogue;
+use crate::release_options::ReleaseOptions;
 
 /// The key of the ConfigMap that holds rules.
 const KEY: &str = "policy.yaml";
@@ -22,7 +22,7 @@ pub type Rules = BTreeMap<String, String>;
 
 /// Why there are no rules.
 #[derive(Debug)]
-pub enum Unusable {
+pub enum PolicyError {
     /// Something has to come first.
     Wait(Box<Wait>),
     /// They are wrong.
@@ -40,8 +40,8 @@ pub fn rules<K: Resource>(
     overrides: Option<&PolicyOverrides>,
     inputs: &Inputs<K>,
     namespace: &str,
-    catalogue: Option<&Catalogue>,
-) -> Result<Rules, Unusable> {
+    release_options: Option<&ReleaseOptions>,
+) -> Result<Rules, PolicyError> {
     let mut rules = Rules::new();
     let Some(own) = overrides else { return Ok(rules) };
     if let Some(reference) = reference(overrides, namespace) {
@@ -53,23 +53,26 @@ pub fn rules<K: Resource>(
         _ => format!("spec.policyOverrides.rules.{name}"),
     };
     let problems: Vec<Problem> =
-        rules.iter().flat_map(|(name, rule)| wrong(&place(name), name, rule, &rules, catalogue)).collect();
-    if problems.is_empty() { Ok(rules) } else { Err(Unusable::Problems(problems)) }
+        rules.iter().flat_map(|(name, rule)| wrong(&place(name), name, rule, &rules, release_options)).collect();
+    if problems.is_empty() { Ok(rules) } else { Err(PolicyError::Problems(problems)) }
 }
 
-fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, Unusable> {
+fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, PolicyError> {
     let because = "it holds policies that the spec names";
     let map: ConfigMap = inputs
         .typed(reference)
-        .map_err(|wait| Unusable::Wait(wait.because(because).called("PolicyConfigMapMissing").into()))?;
+        .map_err(|wait| PolicyError::Wait(wait.because(because).with_reason("PolicyConfigMapMissing").into()))?;
     let text = map.data.unwrap_or_default().remove(KEY).ok_or_else(|| {
-        let wait = Wait::on(reference).condition(format!("has the key {KEY}")).now("it has not").because(because);
-        Unusable::Wait(wait.called("PolicyConfigMapMissing").into())
+        let wait = Wait::on(reference)
+            .condition(format!("has the key {KEY}"))
+            .now(format!("has no key {KEY}"))
+            .because(because);
+        PolicyError::Wait(wait.with_reason("PolicyConfigMapMissing").into())
     })?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let path = format!("spec.policyOverrides.configMapRef({}).{KEY}", reference.name);
         let what = format!("is not a flat map of policies: {}", error.to_string().lines().next().unwrap_or_default());
-        Unusable::Problems(vec![problem(
+        PolicyError::Problems(vec![problem(
             path,
             what,
             "write one line for each policy: \"identity:list_users\": \"role:admin\"",
@@ -77,7 +80,7 @@ fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, Unusa
     })
 }
 
-fn wrong(path: &str, name: &str, rule: &str, rules: &Rules, catalogue: Option<&Catalogue>) -> Vec<Problem> {
+fn wrong(path: &str, name: &str, rule: &str, rules: &Rules, release_options: Option<&ReleaseOptions>) -> Vec<Problem> {
     let mut found = Vec::new();
     let names = match parse(rule) {
         Ok(names) => names,
@@ -86,14 +89,14 @@ fn wrong(path: &str, name: &str, rule: &str, rules: &Rules, catalogue: Option<&C
             Vec::new()
         }
     };
-    let Some(catalogue) = catalogue else { return found };
+    let Some(release_options) = release_options else { return found };
     // A name without a colon is a rule for other rules to use, which anybody may add.
-    if name.contains(':') && !catalogue.has_policy(name) {
-        found.push(catalogue.no_policy(path, name));
+    if name.contains(':') && !release_options.has_policy(name) {
+        found.push(release_options.no_policy(path, name));
     }
     for used in names {
-        if !catalogue.has_policy(&used) && !rules.contains_key(&used) {
-            found.push(catalogue.no_policy(path, &used));
+        if !release_options.has_policy(&used) && !rules.contains_key(&used) {
+            found.push(release_options.no_policy(path, &used));
         }
     }
     found
@@ -201,7 +204,7 @@ mod tests {
     fn said(name: &str, rule: &str) -> String {
         let rules: Rules =
             [(name.to_owned(), rule.to_owned()), ("gardener".to_owned(), "role:gardener".to_owned())].into();
-        let found = wrong("here", name, rule, &rules, Catalogue::of("keystone", "2025.2"));
+        let found = wrong("here", name, rule, &rules, ReleaseOptions::of("keystone", "2025.2"));
         found.into_iter().map(|problem| format!("{} {}", problem.what, problem.fix)).collect::<Vec<_>>().join("; ")
     }
 

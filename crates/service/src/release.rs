@@ -67,7 +67,7 @@ const NOT_BUILT: &[Release] = &[
 ];
 
 /// Services of other projects, which build their own images: the same version with every release.
-pub const ELSEWHERE: &[(&str, &str)] = &[("cortex", "0.5.0")];
+pub const EXTERNAL_VERSIONS: &[(&str, &str)] = &[("cortex", "0.5.0")];
 
 impl Release {
     /// A release that images are built for.
@@ -76,13 +76,13 @@ impl Release {
     }
 
     /// The release of an object that names none.
-    pub fn usual() -> &'static Self {
+    pub fn default_release() -> &'static Self {
         &RELEASES[0]
     }
 
     /// The version of a service; none of one that is not known.
     pub fn version(&self, service: &str) -> Option<&'static str> {
-        self.versions.iter().chain(ELSEWHERE).find(|(name, _)| *name == service).map(|(_, version)| *version)
+        self.versions.iter().chain(EXTERNAL_VERSIONS).find(|(name, _)| *name == service).map(|(_, version)| *version)
     }
 
     /// The releases that this one may be upgraded to directly, the nearest first: the next one, and from a SLURP release the
@@ -117,7 +117,7 @@ fn in_order() -> Vec<&'static Release> {
 pub fn may_upgrade(service: &str, from: Version, to: Version) -> Result<(), Problem> {
     const FIELD: &str = "spec.image.tag";
     if to.major < from.major {
-        let what = format!("is older than {}.x, which the database has the schema of", from.major);
+        let what = format!("is older than {}.x, whose schema the database has", from.major);
         let fix = format!("set it to {}.x, or restore a backup of the database under another object", from.major);
         return Err(problem(FIELD, what, fix));
     }

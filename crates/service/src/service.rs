@@ -1,4 +1,4 @@
-//! What an operator says of its service. Everything is data; [`Operated`](crate::Operated) makes the controller of it.
+//! What an operator says of its service. Everything is data; [`ServiceController`](crate::ServiceController) makes the controller of it.
 
 use c5c3_api::Problem;
 use c5c3_api::openstack::ServiceObject;
@@ -9,16 +9,16 @@ use secrecy::SecretString;
 use serde_json::Value;
 use std::time::Duration;
 
+use crate::backing_services::BackingServices;
 use crate::cache::Servers;
 use crate::component::Component;
 use crate::config::Owned;
 use crate::database::Server;
-use crate::ground::Ground;
 use crate::identity::Identity;
 use crate::instance::Instance;
 use crate::messaging::Bus;
 use crate::migrations::Migrations;
-use crate::scene::Scene;
+use crate::service_plan::ServicePlan;
 
 /// An OpenStack service.
 pub trait Service: Send + Sync + Sized + 'static {
@@ -49,10 +49,10 @@ pub trait Service: Send + Sync + Sized + 'static {
     fn describe(object: &Self::Kind, instance: &Instance) -> Description;
 
     /// Writes the main configuration file. Logs, policies, proxies and what users add are written by the layer.
-    fn configure(object: &Self::Kind, ground: &Ground, conf: &mut Ini) -> Result<(), IniError>;
+    fn configure(object: &Self::Kind, backing: &BackingServices, conf: &mut Ini) -> Result<(), IniError>;
 
     /// Files beside the main one.
-    fn files(_: &Self::Kind, _: &Ground) -> Vec<(&'static str, SecretString)> {
+    fn files(_: &Self::Kind, _: &BackingServices) -> Vec<(&'static str, SecretString)> {
         Vec::new()
     }
 
@@ -77,12 +77,12 @@ pub trait Service: Send + Sync + Sized + 'static {
     }
 
     /// Steps of its own: Keystone's keys, Nova's cells.
-    fn steps(_: &Scene<'_, Self>) -> OwnSteps {
+    fn steps(_: &ServicePlan<'_, Self>) -> OwnSteps {
         OwnSteps::default()
     }
 
     /// Steps of its own that go on while the spec is wrong: the rotation of keys.
-    fn maintenance(_: &Scene<'_, Self>) -> OwnSteps {
+    fn maintenance(_: &ServicePlan<'_, Self>) -> OwnSteps {
         OwnSteps::default()
     }
 
@@ -100,7 +100,7 @@ pub struct OwnSteps {
     /// After the pods.
     pub after: Vec<Step>,
     /// When to look again, though nothing changed.
-    pub again_after: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 /// What a service consists of.

@@ -31,7 +31,7 @@ pub struct Progress {
 
 /// What is to be done with the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum MigrationPhase {
     /// Everything at once, before pods of the version start: there is no other release in use.
     Sync,
     /// What the new release adds; then pods of it.
@@ -42,7 +42,7 @@ pub enum Course {
 
 /// What is wanted, and what was seen of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct UpgradeState<'a> {
     /// Which service.
     pub service: &'a str,
     /// The wanted tag; none for an image by digest.
@@ -53,20 +53,22 @@ pub struct Seen<'a> {
     pub contracted: bool,
 }
 
-/// The course, and the progress to write down. What is not ordered, such as a digest or a branch, is synchronised at once;
+/// The phase of the migrations, and the progress to write down. What is not ordered, such as a digest or a branch, is synchronised at once;
 /// the last version that was known is remembered meanwhile, so that no release is skipped or taken back by way of it.
-pub fn course(before: &Progress, seen: Seen<'_>) -> Result<(Course, Progress), Problem> {
+pub fn next_phase(before: &Progress, seen: UpgradeState<'_>) -> Result<(MigrationPhase, Progress), Problem> {
     let is_version = |tag: &str| Version::of(tag).is_some();
     let synced = || {
         let runs = seen.wanted.filter(|_| seen.rolled).map(ToOwned::to_owned);
         let known = before.installed.clone();
         let installed = runs.filter(|tag| is_version(tag) || !known.as_deref().is_some_and(is_version)).or(known);
-        Ok((Course::Sync, Progress { installed, ..Progress::default() }))
+        Ok((MigrationPhase::Sync, Progress { installed, ..Progress::default() }))
     };
     let contracting = before.phase.as_deref() == Some(CONTRACTING);
     if let Some(target) = before.target.as_deref().filter(|target| contracting && seen.wanted != Some(*target)) {
         let (field, wanted) = seen.wanted.map_or(("spec.image.digest", "another image"), |tag| ("spec.image.tag", tag));
-        let what = format!("cannot go to {wanted}: the database is losing what {target} does not use");
+        let what = format!(
+            "cannot change to {wanted}: the contract migrations of {target} remove what it needs from the schema"
+        );
         let fix = format!(
             "set spec.image.tag to {target} until status.upgradePhase is gone, or restore a backup of the database"
         );
@@ -79,12 +81,12 @@ pub fn course(before: &Progress, seen: Seen<'_>) -> Result<(Course, Progress), P
     }
     release::may_upgrade(seen.service, from, to)?;
     if contracting && seen.contracted {
-        return Ok((Course::Sync, Progress { installed: Some(wanted.to_owned()), ..Progress::default() }));
+        return Ok((MigrationPhase::Sync, Progress { installed: Some(wanted.to_owned()), ..Progress::default() }));
     }
     let phase = if contracting || seen.rolled { CONTRACTING } else { EXPANDING };
     let progress =
         Progress { installed: Some(installed.clone()), target: Some(wanted.to_owned()), phase: Some(phase.into()) };
-    Ok((if contracting { Course::Contract } else { Course::Expand }, progress))
+    Ok((if contracting { MigrationPhase::Contract } else { MigrationPhase::Expand }, progress))
 }
 
 #[cfg(test)]
@@ -96,48 +98,48 @@ mod tests {
         Progress { installed: some(installed), target: some(target), phase: some(phase) }
     }
 
-    fn seen(wanted: &str, rolled: bool, contracted: bool) -> Seen<'_> {
-        Seen { service: "keystone", wanted: Some(wanted), rolled, contracted }
+    fn seen(wanted: &str, rolled: bool, contracted: bool) -> UpgradeState<'_> {
+        UpgradeState { service: "keystone", wanted: Some(wanted), rolled, contracted }
     }
 
     #[test]
     fn an_upgrade_expands_rolls_writes_ahead_contracts_and_is_done() {
         let mut progress = at("", "", "");
         let mut walk = |wanted, rolled, contracted| {
-            let (course, next) = course(&progress, seen(wanted, rolled, contracted)).unwrap();
+            let (migration_phase, next) = next_phase(&progress, seen(wanted, rolled, contracted)).unwrap();
             progress = next.clone();
-            (course, next)
+            (migration_phase, next)
         };
-        assert_eq!(walk("27.0.0", false, false), (Course::Sync, at("", "", "")));
-        assert_eq!(walk("27.0.0", true, false), (Course::Sync, at("27.0.0", "", "")));
-        assert_eq!(walk("28.0.0", false, false), (Course::Expand, at("27.0.0", "28.0.0", "Expanding")));
+        assert_eq!(walk("27.0.0", false, false), (MigrationPhase::Sync, at("", "", "")));
+        assert_eq!(walk("27.0.0", true, false), (MigrationPhase::Sync, at("27.0.0", "", "")));
+        assert_eq!(walk("28.0.0", false, false), (MigrationPhase::Expand, at("27.0.0", "28.0.0", "Expanding")));
         // Written down first, done the next time.
-        assert_eq!(walk("28.0.0", true, false), (Course::Expand, at("27.0.0", "28.0.0", "Contracting")));
-        assert_eq!(walk("28.0.0", true, false), (Course::Contract, at("27.0.0", "28.0.0", "Contracting")));
-        assert_eq!(walk("28.0.0", true, true), (Course::Sync, at("28.0.0", "", "")));
+        assert_eq!(walk("28.0.0", true, false), (MigrationPhase::Expand, at("27.0.0", "28.0.0", "Contracting")));
+        assert_eq!(walk("28.0.0", true, false), (MigrationPhase::Contract, at("27.0.0", "28.0.0", "Contracting")));
+        assert_eq!(walk("28.0.0", true, true), (MigrationPhase::Sync, at("28.0.0", "", "")));
     }
 
     #[test]
     fn there_is_a_way_back_until_something_is_contracted() {
-        let back = course(&at("27.0.0", "28.0.0", "Expanding"), seen("27.0.0", false, false)).unwrap();
-        assert_eq!(back, (Course::Sync, at("27.0.0", "", "")));
-        let refused = course(&at("27.0.0", "28.0.0", "Contracting"), seen("27.0.0", false, false)).unwrap_err();
-        assert!(refused.what.contains("cannot go to 27.0.0") && refused.fix.contains("28.0.0"));
-        let digest = Seen { service: "kestrel", wanted: None, rolled: false, contracted: false };
-        let refused = course(&at("27.0.0", "28.0.0", "Contracting"), digest).unwrap_err();
+        let back = next_phase(&at("27.0.0", "28.0.0", "Expanding"), seen("27.0.0", false, false)).unwrap();
+        assert_eq!(back, (MigrationPhase::Sync, at("27.0.0", "", "")));
+        let refused = next_phase(&at("27.0.0", "28.0.0", "Contracting"), seen("27.0.0", false, false)).unwrap_err();
+        assert!(refused.what.contains("cannot change to 27.0.0") && refused.fix.contains("28.0.0"));
+        let digest = UpgradeState { service: "kestrel", wanted: None, rolled: false, contracted: false };
+        let refused = next_phase(&at("27.0.0", "28.0.0", "Contracting"), digest).unwrap_err();
         assert!(refused.path.contains("digest") && refused.fix.contains("28.0.0"), "{refused:?}");
     }
 
     #[test]
     fn a_release_may_be_skipped_between_two_slurp_releases() {
-        let (course, progress) = course(&at("27.0.0", "", ""), seen("29.0.0", false, false)).unwrap();
-        assert_eq!((course, progress), (Course::Expand, at("27.0.0", "29.0.0", "Expanding")));
+        let (migration_phase, progress) = next_phase(&at("27.0.0", "", ""), seen("29.0.0", false, false)).unwrap();
+        assert_eq!((migration_phase, progress), (MigrationPhase::Expand, at("27.0.0", "29.0.0", "Expanding")));
     }
 
     #[test]
     fn releases_are_neither_skipped_nor_taken_back() {
-        assert!(course(&at("26.0.0", "", ""), seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
-        assert!(course(&at("28.0.0", "", ""), seen("27.1.0", false, false)).unwrap_err().what.contains("older"));
+        assert!(next_phase(&at("26.0.0", "", ""), seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
+        assert!(next_phase(&at("28.0.0", "", ""), seen("27.1.0", false, false)).unwrap_err().what.contains("older"));
     }
 
     #[test]
@@ -152,17 +154,17 @@ mod tests {
             ("28.0.0", None, "28.0.0"),
             ("", None, ""),
         ] {
-            let seen = Seen { service: "kestrel", wanted, rolled: true, contracted: false };
-            let found = course(&at(installed, "", ""), seen).unwrap();
-            assert_eq!(found, (Course::Sync, at(after, "", "")), "{installed} {wanted:?}");
+            let seen = UpgradeState { service: "kestrel", wanted, rolled: true, contracted: false };
+            let found = next_phase(&at(installed, "", ""), seen).unwrap();
+            assert_eq!(found, (MigrationPhase::Sync, at(after, "", "")), "{installed} {wanted:?}");
         }
     }
 
     #[test]
     fn a_digest_is_no_way_around_a_release() {
-        let digest = Seen { service: "kestrel", wanted: None, rolled: true, contracted: false };
-        let (_, after) = course(&at("26.0.0", "", ""), digest).unwrap();
-        assert!(course(&after, seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
-        assert!(course(&after, seen("25.0.0", false, false)).unwrap_err().what.contains("older"));
+        let digest = UpgradeState { service: "kestrel", wanted: None, rolled: true, contracted: false };
+        let (_, after) = next_phase(&at("26.0.0", "", ""), digest).unwrap();
+        assert!(next_phase(&after, seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
+        assert!(next_phase(&after, seen("25.0.0", false, false)).unwrap_err().what.contains("older"));
     }
 }

@@ -20,7 +20,7 @@ pub const THREADS: i32 = 4;
 /// How many processes each pod has.
 pub const PROCESSES: i32 = 2;
 
-/// How long a pod that is to end may take for it: at first it goes on serving until nobody connects any more (`drain.py`
+/// How long a pod that is to end may take for it: at first it goes on serving until no client connects any more (`drain.py`
 /// says for how long at most), then requests that are under way are finished.
 pub const GRACE_SECONDS: i64 = 60;
 
@@ -63,12 +63,12 @@ pub struct Wsgi {
     pub hooks: Vec<Value>,
     /// What is called after it is loaded and before it serves, as `module:function`.
     pub warm: &'static [&'static str],
-    /// Whether somebody else in the pod speaks TLS for it.
+    /// Whether a sidecar of the pod terminates TLS for it.
     pub tls: bool,
 }
 
 impl Wsgi {
-    /// The port that it listens at: a second one, of the pod alone, if somebody else speaks TLS for it.
+    /// The port that it listens at: a second one, of the pod alone, if a sidecar terminates TLS for it.
     pub fn own_port(&self) -> i32 {
         if self.tls { self.port + 10_000 } else { self.port }
     }
@@ -93,7 +93,7 @@ impl Wsgi {
 
     /// The port that says whether the pod is ready.
     pub fn health_port(&self) -> i32 {
-        self.port + health::ABOVE
+        self.port + health::PORT_OFFSET
     }
 
     /// The files that its container needs beside the service's own.
@@ -146,7 +146,7 @@ impl Wsgi {
         )
     }
 
-    /// Waits before the end until nobody connects any more. uWSGI closes its socket at once when it is told to end, on all
+    /// Waits before the end until no client connects any more. uWSGI closes its socket at once when it is told to end, on all
     /// who wait there for a turn.
     fn drain(&self) -> Lifecycle {
         let python = format!("/opt/{}/bin/python", self.service);
@@ -177,7 +177,7 @@ impl Wsgi {
         };
         // With TLS the application listens on the loopback alone, so that the process beside it is asked.
         let (alive, listens) = if self.tls {
-            (Some(health(health::ALIVE)), None)
+            (Some(health(health::LIVE_PATH)), None)
         } else {
             let port = IntOrString::Int(self.port);
             (None, Some(TCPSocketAction { port, ..TCPSocketAction::default() }))
@@ -196,7 +196,7 @@ impl Wsgi {
                 ..Probe::default()
             }),
             readiness_probe: Some(Probe {
-                http_get: Some(health(health::READY)),
+                http_get: Some(health(health::READY_PATH)),
                 period_seconds: Some(5),
                 timeout_seconds: Some(5),
                 failure_threshold: Some(2),

@@ -24,12 +24,12 @@ print(ends(), ends((0, 9)), ends((-1, 0)), ends((6, 6)), ends((4, 4), (6, 6)), e
 "#;
 
 #[test]
-fn a_pod_goes_on_until_nobody_connects_and_not_for_ever() {
+fn a_pod_goes_on_until_no_client_connects_and_not_for_ever() {
     let output = Command::new("python3")
         .args(["-c", SCRIPT, concat!(env!("CARGO_MANIFEST_DIR"), "/src/drain.py")])
         .output()
         .unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    // Nobody; one who is answered late; one of before; one who comes too late to matter; two in a row; one who never goes.
+    // No client; one that is answered late; one of before; one who comes too late to matter; two in a row; one who never goes.
     assert_eq!(said.trim(), "5 12 5 5 9 35");
 }

@@ -12,7 +12,7 @@ use c5c3_service::messaging::Bus;
 use c5c3_service::migrations::Migrations;
 use c5c3_service::pod::Mount;
 use c5c3_service::wsgi::Wsgi;
-use c5c3_service::{Description, Ground, Instance, Operated, Service};
+use c5c3_service::{BackingServices, Description, Instance, Service, ServiceController};
 use c5c3_stage::{World, file, secret};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ impl Service for Aviary {
         .unwrap();
         let manage = |what: &str| Command::new(&["/opt/aviary/bin/aviary-manage", "db", what]);
         Description {
-            databases: vec![main, Server::new(instance, Some(&far)).called("birds", "spec.birds.database")],
+            databases: vec![main, Server::new(instance, Some(&far)).named("birds", "spec.birds.database")],
             messaging: vec![Bus::new(instance, nova.spec.messaging.as_ref())],
             identity: Some(Identity::new(instance, nova.spec.keystone.as_ref())),
             components: vec![
@@ -71,11 +71,11 @@ impl Service for Aviary {
         }
     }
 
-    fn configure(_: &Nova, ground: &Ground, conf: &mut Ini) -> Result<(), IniError> {
-        ground.database_section(conf, "database", "aviary")?;
-        ground.database_section(conf, "birds_database", "birds")?;
-        ground.buses.iter().try_for_each(|bus| bus.configure(conf))?;
-        ground.authtoken(conf)
+    fn configure(_: &Nova, backing: &BackingServices, conf: &mut Ini) -> Result<(), IniError> {
+        backing.database_section(conf, "database", "aviary")?;
+        backing.database_section(conf, "birds_database", "birds")?;
+        backing.buses.iter().try_for_each(|bus| bus.configure(conf))?;
+        backing.authtoken(conf)
     }
 }
 
@@ -180,6 +180,6 @@ fn a_release_that_was_recorded_outlives_a_lost_status() {
 
 #[test]
 fn the_layer_is_a_controller() {
-    let operator = Operator::new(Aviary::MANAGER).controller(Operated::<Aviary>::default);
+    let operator = Operator::new(Aviary::MANAGER).controller(ServiceController::<Aviary>::default);
     assert_eq!(operator.kinds().len(), 1);
 }

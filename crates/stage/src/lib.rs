@@ -9,4 +9,4 @@ mod world;
 pub use common::{COMMON, everything};
 pub use fields::{Becomes, Row, leaves, merge, outcome};
 pub use stage::{Jobs, PATIENCE, Running, Stage, ready_is};
-pub use world::{Rest, World, file, ready, secret};
+pub use world::{BackingObjects, World, file, ready, secret};

@@ -12,7 +12,7 @@ use c5c3_api::openstack::{Keystone, ServiceObject};
 use c5c3_harness::TestCluster;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::{Operator, Settings};
 use c5c3_service::Service;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -53,7 +53,7 @@ pub struct Jobs(Arc<Mutex<Option<&'static str>>>);
 
 impl Jobs {
     /// Jobs whose names begin like this do not end.
-    pub fn endless(&self, begins: Option<&'static str>) {
+    pub fn never_finish(&self, begins: Option<&'static str>) {
         *self.0.lock().expect("no test panics with the lock") = begins;
     }
 
@@ -136,7 +136,7 @@ where
         stage
     }
 
-    /// Installs the kinds of External Secrets, which nobody looks after, and a store that is there by convention.
+    /// Installs the kinds of External Secrets, for which no controller runs, and the conventional store.
     ///
     /// # Panics
     /// If the cluster refuses anything.
@@ -198,7 +198,7 @@ where
         let metrics = Metrics::default();
         let own = metrics.clone();
         let (debounce, first_retry) = (Duration::ZERO, Duration::from_millis(5));
-        let pace = Pace { namespace, debounce, first_retry, ..Pace::default() };
+        let pace = RunOptions { namespace, debounce, first_retry, ..RunOptions::default() };
         let operator = (self.operator)(false);
         let task = tokio::spawn(async move {
             let settings = Settings { pace, election: None };

@@ -11,7 +11,7 @@ use kube::Resource as _;
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
-use c5c3_service::{Operated, Service};
+use c5c3_service::{Service, ServiceController};
 
 /// Objects of the namespace `cloud`, what was answered, and when it is.
 #[derive(Debug)]
@@ -46,9 +46,9 @@ pub fn ready(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
 
 /// What a service needs beside its own Secrets.
 #[derive(Clone, Copy, Debug)]
-pub struct Rest;
+pub struct BackingObjects;
 
-impl Rest {
+impl BackingObjects {
     /// A MariaDB, a Memcached, a RabbitMQ and a Keystone.
     pub fn objects() -> Vec<Value> {
         let replicas = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
@@ -77,7 +77,7 @@ where
 {
     /// A world with these objects and everything that services need by convention.
     pub fn with_all(objects: Vec<Value>) -> Self {
-        let mut all = Rest::objects();
+        let mut all = BackingObjects::objects();
         all.push(secret(
             &format!("{}-db-credentials", S::NAME),
             &[("username", "gatekeeper"), ("password", "db$ecret/1")],
@@ -133,7 +133,7 @@ where
 
     /// What a reconcile of the object would read.
     pub fn inputs(&self, object: &Value) -> Result<Inputs<S::Kind>, String> {
-        let controller = Operated::<S>::default();
+        let controller = ServiceController::<S>::default();
         let parsed = controller.parse(object).map_err(|problems| problems.to_string())?;
         let mut inputs = Inputs::new(parsed, self.now.parse().map_err(|_| "no time")?);
         let observed = controller.observes();
@@ -164,7 +164,7 @@ where
     /// The plan, or everything that is wrong.
     pub fn plan(&self, object: &Value) -> Result<Plan, String> {
         let inputs = self.inputs(object)?;
-        let controller = Operated::<S>::default();
+        let controller = ServiceController::<S>::default();
         match controller.validate(&inputs) {
             Verdict::Valid(valid) => Ok(controller.plan(&valid, &inputs)),
             Verdict::Invalid(problems) => Err(problems.to_string()),

@@ -80,7 +80,8 @@ pub(crate) async fn apply<K: Kind>(
     plan: &Plan,
 ) -> Result<Applied, Error> {
     let owner = Owner { reference: reference(object), uid: object.uid().unwrap_or_default(), manager };
-    let executor = Executor { client, owner: &owner, existing: &[], now: Timestamp::now(), brake: None, memory: None };
+    let executor =
+        Executor { client, owner: &owner, existing: &[], now: Timestamp::now(), write_limit: None, apply_cache: None };
     Ok(executor.apply(plan).await?)
 }
 

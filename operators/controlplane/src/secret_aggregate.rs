@@ -31,7 +31,7 @@ impl Controller for SecretAggregates {
     type Valid = Valid;
     const NAME: &'static str = "secretaggregate";
     /// A target may be in another namespace.
-    const ELSEWHERE: bool = true;
+    const CROSS_NAMESPACE: bool = true;
     const CONDITIONS: &'static [&'static str] = &["SourcesResolved", "AllSourcesAvailable"];
     const FINALIZER: Option<&'static str> = Some("c5c3.io/secretaggregate-cleanup");
 
@@ -71,11 +71,13 @@ impl Controller for SecretAggregates {
         let mut data = Data::new();
         for (reference, source) in &valid.sources {
             match inputs.typed::<Secret>(reference) {
-                Err(wait) => resolved = resolved.wait(named(wait, source).called("SourceMissing")),
+                Err(wait) => resolved = resolved.wait(named(wait, source).with_reason("SourceMissing")),
                 Ok(secret) => match taken(reference, source, secret.data.unwrap_or_default()) {
                     Ok(keys) => data.extend(keys),
                     Err(waits) => {
-                        available.waits.extend(waits.into_iter().map(|wait| named(wait, source).called("KeyMissing")));
+                        available
+                            .waits
+                            .extend(waits.into_iter().map(|wait| named(wait, source).with_reason("KeyMissing")));
                     }
                 },
             }
@@ -103,7 +105,7 @@ impl SecretAggregates {
         (!self.allows(inputs, secret)).then(|| {
             problem(
                 path,
-                "names another namespace, which this operator may not touch",
+                "names another namespace, which this operator must not access",
                 "remove it, or start the operator with --allow-cross-namespace",
             )
         })
@@ -125,7 +127,8 @@ fn taken(reference: &Ref, source: &SecretSource, mut data: Data) -> Result<Data,
         match data.remove(key.source().as_str()) {
             Some(value) => drop(keys.insert(key.target().to_string(), value)),
             None => {
-                missing.push(Wait::on(reference).condition(format!("has the key {}", key.source())).now("it has not"));
+                let (wanted, now) = (format!("has the key {}", key.source()), format!("has no key {}", key.source()));
+                missing.push(Wait::on(reference).condition(wanted).now(now));
             }
         }
     }

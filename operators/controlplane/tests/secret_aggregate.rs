@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_kit::Settings;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::testing::FakeApi;
 use c5c3_operator_controlplane::operator;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl Drop for Running {
 fn start(cross_namespace: bool) -> Running {
     let api = FakeApi::default();
     let client = api.client();
-    let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..Pace::default() };
+    let pace = RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
     let task = tokio::spawn(async move {
         let settings = Settings { pace, election: None };
         operator(cross_namespace)
@@ -90,13 +90,13 @@ async fn a_missing_source_is_named_and_the_old_target_stays() {
     api.put(&secret("cloud", "db-root", &json!({"password": "b25l"})));
     api.put(&aggregate(&spec()));
     let ready = until_reason(api, "SourceMissing").await;
-    assert_eq!(ready["message"], "waiting for secret/queue-user: exists (not found); it is a source");
+    assert_eq!(ready["message"], "secret/queue-user does not exist; it is a source");
 
     api.put(&secret("cloud", "queue-user", &json!({"username": "dHdv"})));
     until_reason(api, "AllSourcesAvailable").await;
     api.delete(&secret("cloud", "db-root", &Value::Null));
     let ready = until_reason(api, "SourceMissing").await;
-    assert_eq!(ready["message"], "waiting for secret/db-root: exists (not found); it is the source db");
+    assert_eq!(ready["message"], "secret/db-root does not exist; it is the source db");
     let target = api.get(&secret("cloud", "all-credentials", &Value::Null)).unwrap();
     assert_eq!(target["data"]["DB_PASSWORD"], "b25l");
 }
@@ -109,7 +109,7 @@ async fn a_missing_key_is_named() {
     api.put(&secret("cloud", "queue-user", &json!({"username": "dHdv"})));
     api.put(&aggregate(&spec()));
     let ready = until_reason(api, "KeyMissing").await;
-    assert_eq!(ready["message"], "waiting for secret/db-root: has the key password (it has not); it is the source db");
+    assert_eq!(ready["message"], "secret/db-root has no key password; it is the source db");
     assert_eq!(api.get(&secret("cloud", "all-credentials", &Value::Null)), None);
 }
 

@@ -1,11 +1,11 @@
-//! `keystone.conf`: what the operator sets, and what it lets nobody else set.
+//! `keystone.conf`: what the operator sets, and which options users cannot set.
 
 use std::time::Duration;
 
 use c5c3_api::openstack::KeystoneSpec;
 use c5c3_kit::ini::{Ini, IniError, OsloValue};
 use c5c3_service::config::{Additions, Owned};
-use c5c3_service::{Ground, cache};
+use c5c3_service::{BackingServices, cache};
 
 /// Where files are mounted.
 pub const FOLDER: &str = "/etc/keystone";
@@ -33,7 +33,7 @@ pub const OWNED: &[Owned] = &[
     ("cache", "backend", "use spec.cache.backend"),
     ("cache", "enabled", "it is always on"),
     ("cache", "memcache_servers", "use spec.cache"),
-    ("token", "provider", "the operator looks after Fernet keys and no others"),
+    ("token", "provider", "the operator manages Fernet keys only"),
     ("fernet_tokens", "key_repository", "the operator mounts the keys"),
     ("fernet_tokens", "max_active_keys", "use spec.fernet.maxActiveKeys"),
     ("fernet_receipts", "key_repository", "the operator mounts the keys"),
@@ -63,15 +63,15 @@ pub const ONCE: &[&str] = &[
 ];
 
 /// Writes what is Keystone's own.
-pub fn configure(spec: &KeystoneSpec, ground: &Ground, conf: &mut Ini) -> Result<(), IniError> {
-    let (database, schema) = ground.main_database();
+pub fn configure(spec: &KeystoneSpec, backing: &BackingServices, conf: &mut Ini) -> Result<(), IniError> {
+    let (database, schema) = backing.main_database();
     // Alembic, which migrates the schema, does not read a URL with escapes, and logs it.
     conf.set("database", "connection", OsloValue::interpolated(database.bare_url(schema)))?;
     conf.set("database", "connection_parameters", database.parameters())?;
-    Ground::pool(conf, "database")?;
+    BackingServices::pool(conf, "database")?;
     conf.set("cache", "enabled", true)?;
     conf.set("cache", "backend", cache::backend(spec.cache.as_ref()))?;
-    conf.set("cache", "memcache_servers", ground.cache.as_slice())?;
+    conf.set("cache", "memcache_servers", backing.cache.as_slice())?;
     conf.set("identity", "default_domain_id", "default")?;
     conf.set("token", "provider", "fernet")?;
     let keys = spec.fernet.max_active_keys.get();

@@ -14,7 +14,7 @@ use c5c3_service::migrations::Migrations;
 use c5c3_service::pod::Mount;
 use c5c3_service::service::NeededSecret;
 use c5c3_service::wsgi::Wsgi;
-use c5c3_service::{CatalogEntry, Description, Ground, Instance, OwnSteps, Scene, Service};
+use c5c3_service::{BackingServices, CatalogEntry, Description, Instance, OwnSteps, Service, ServicePlan};
 use k8s_openapi::api::core::v1::Secret;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -57,7 +57,7 @@ impl Service for Identity {
     const CONF: &'static str = "keystone.conf";
     const FOLDER: &'static str = FOLDER;
     const VERSION: &'static str = VERSION;
-    /// Without its keys nobody can read the credentials in it, and with them it is worth keeping.
+    /// Without its keys the credentials in it cannot be decrypted, so both are kept or neither.
     const DATABASE_STAYS: bool = true;
 
     fn describe(keystone: &Keystone, instance: &Instance) -> Description {
@@ -97,11 +97,11 @@ impl Service for Identity {
         }
     }
 
-    fn configure(keystone: &Keystone, ground: &Ground, conf: &mut Ini) -> Result<(), IniError> {
-        config::configure(&keystone.spec, ground, conf)
+    fn configure(keystone: &Keystone, backing: &BackingServices, conf: &mut Ini) -> Result<(), IniError> {
+        config::configure(&keystone.spec, backing, conf)
     }
 
-    fn files(keystone: &Keystone, _: &Ground) -> Vec<(&'static str, SecretString)> {
+    fn files(keystone: &Keystone, _: &BackingServices) -> Vec<(&'static str, SecretString)> {
         let filters = (!keystone.spec.middleware.is_empty()).then(|| ("filters.py", include_str!("filters.py").into()));
         [("warm.py", include_str!("warm.py").into())].into_iter().chain(filters).collect()
     }
@@ -127,27 +127,28 @@ impl Service for Identity {
         Repositories::new(&inputs.object).needs(inputs)
     }
 
-    fn steps(scene: &Scene<'_, Self>) -> OwnSteps {
-        let repositories = Repositories::new(scene.parts.object);
-        let keys = repositories.decide(scene);
-        let mut before = vec![Repositories::restore(&keys), repositories.keys(scene, &keys)];
+    fn steps(service_plan: &ServicePlan<'_, Self>) -> OwnSteps {
+        let repositories = Repositories::new(service_plan.parts.object);
+        let keys = repositories.decide(service_plan);
+        let mut before = vec![Repositories::restore(&keys), repositories.keys(service_plan, &keys)];
         before.push(Repositories::rotation(&keys));
-        let (credentials, later) = Repositories::credentials(scene, &keys);
-        let again = [later, keys.again_after()].into_iter().flatten().min();
-        OwnSteps { before, after: vec![crate::bootstrap::step(scene), credentials], again_after: again }
+        let (credentials, later) = Repositories::credentials(service_plan, &keys);
+        let again = [later, keys.requeue_after()].into_iter().flatten().min();
+        OwnSteps { before, after: vec![crate::bootstrap::step(service_plan), credentials], requeue_after: again }
     }
 
     /// Keys are rotated and backed up whatever is wrong with the rest. None is pruned: for how long one is needed may be what is
     /// wrong.
-    fn maintenance(scene: &Scene<'_, Self>) -> OwnSteps {
+    fn maintenance(service_plan: &ServicePlan<'_, Self>) -> OwnSteps {
         // After a restart the last good schedule is not known, and a wrong one is not carried out.
-        if too_many_keys(scene.parts.object).is_some() {
+        if too_many_keys(service_plan.parts.object).is_some() {
             return OwnSteps::default();
         }
-        let repositories = Repositories::new(scene.parts.object).without_pruning();
-        let keys = repositories.decide(scene);
-        let before = vec![Repositories::restore(&keys), repositories.keys(scene, &keys), Repositories::rotation(&keys)];
-        OwnSteps { before, again_after: keys.again_after(), ..OwnSteps::default() }
+        let repositories = Repositories::new(service_plan.parts.object).without_pruning();
+        let keys = repositories.decide(service_plan);
+        let before =
+            vec![Repositories::restore(&keys), repositories.keys(service_plan, &keys), Repositories::rotation(&keys)];
+        OwnSteps { before, requeue_after: keys.requeue_after(), ..OwnSteps::default() }
     }
 
     /// What `spec.deletionPolicy` means for keys and their backups.

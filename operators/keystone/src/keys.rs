@@ -61,11 +61,11 @@ impl KeySet {
             keys.insert(number, Key::read(&value.0).ok_or_else(|| format!("key {number} is not 32 bytes in base64"))?);
         }
         if !keys.contains_key(&0) || keys.len() < 2 {
-            return Err("a staged and a primary key are not both there".into());
+            return Err("a staged and a primary key must both exist".into());
         }
         let distinct =
             keys.values().enumerate().all(|(index, key)| !keys.values().take(index).any(|other| other == key));
-        if distinct { Ok(Self(keys)) } else { Err("a key is there twice".into()) }
+        if distinct { Ok(Self(keys)) } else { Err("a key is present twice".into()) }
     }
 
     /// The set as a Secret holds it.
@@ -161,7 +161,7 @@ impl State {
         Self { keys, since }
     }
 
-    /// The state with every key's time known. What nobody wrote down is taken to be from now, so that nothing goes early.
+    /// The state with every key's time known. A time that is not recorded is taken to be now, so that no key is removed early.
     pub fn known(keys: KeySet, mut since: History, now: Timestamp) -> Self {
         since.retain(|number, _| keys.0.contains_key(number));
         for number in keys.0.keys().filter(|number| **number > 0) {

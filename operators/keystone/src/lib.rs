@@ -18,7 +18,7 @@ mod repositories;
 mod rotation;
 
 use c5c3_kit::Operator;
-use c5c3_service::Operated;
+use c5c3_service::ServiceController;
 
 pub use describe::Identity;
 
@@ -26,7 +26,7 @@ pub use describe::Identity;
 pub const NAME: &str = "keystone-operator";
 
 /// The controller of Keystone objects.
-pub type Keystones = Operated<Identity>;
+pub type Keystones = ServiceController<Identity>;
 
 /// The operator. Everything that a Keystone has is in its own namespace, so that there is nothing to allow.
 pub fn operator(_cross_namespace: bool) -> Operator {

@@ -7,8 +7,8 @@ use c5c3_api::openstack::{Keystone, KeystoneSpec};
 use c5c3_kit::config::ConfigFiles;
 use c5c3_kit::{Child, Inputs, Ref, Step, Wait};
 use c5c3_service::backup::Store;
-use c5c3_service::scene::is_complete;
-use c5c3_service::{Instance, Scene};
+use c5c3_service::service_plan::is_complete;
+use c5c3_service::{Instance, ServicePlan};
 
 use crate::config;
 use crate::credentials;
@@ -36,9 +36,9 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// When something has to be done with a key.
-    pub(crate) fn again_after(&self) -> Option<Duration> {
+    pub(crate) fn requeue_after(&self) -> Option<Duration> {
         let decided = [&self.fernet, &self.credential].into_iter().filter_map(|decision| decision.as_ref().ok());
-        decided.filter_map(|decision| decision.again_after).min()
+        decided.filter_map(|decision| decision.requeue_after).min()
     }
 }
 
@@ -108,15 +108,15 @@ impl<'a> Repositories<'a> {
     }
 
     /// Decides about both sets. Stored credentials get no new key before all of them are encrypted with the present one.
-    pub(crate) fn decide(&self, scene: &Scene<'_, Identity>) -> Keys {
-        let inputs = scene.inputs;
+    pub(crate) fn decide(&self, service_plan: &ServicePlan<'_, Identity>) -> Keys {
+        let inputs = service_plan.inputs;
         let current = self.credential(None).current(inputs);
         let rotated = current.as_ref().is_some_and(|state| state.keys.primary() > 1);
         let migrated = || {
-            let job = credentials::job(scene, scene.resolved.ok()?, current.as_ref()?)?;
+            let job = credentials::job(service_plan, service_plan.resolved.ok()?, current.as_ref()?)?;
             is_complete(inputs, &job).then_some(())
         };
-        let hold = (rotated && migrated().is_none()).then(|| "credentials are being encrypted anew".to_owned());
+        let hold = (rotated && migrated().is_none()).then(|| "credentials are being re-encrypted".to_owned());
         Keys { fernet: self.fernet().decide(inputs), credential: self.credential(hold).decide(inputs) }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Repositories<'a> {
     pub(crate) fn restore(keys: &Keys) -> Step {
         let asking = [&keys.fernet, &keys.credential].into_iter().filter_map(|decision| match decision {
             // What is waited for is said by the keys.
-            Err(Undecided::Asking(ask, _)) => Some((**ask).clone().unwaited()),
+            Err(Undecided::Asking(ask, _)) => Some((**ask).clone().readiness_optional()),
             _ => None,
         });
         let asking: Vec<Child> = asking.collect();
@@ -133,7 +133,7 @@ impl<'a> Repositories<'a> {
     }
 
     /// The Secrets with keys, what rotates them and what backs them up.
-    pub(crate) fn keys(&self, scene: &Scene<'_, Identity>, keys: &Keys) -> Step {
+    pub(crate) fn keys(&self, service_plan: &ServicePlan<'_, Identity>, keys: &Keys) -> Step {
         let scripts = ConfigFiles::new(&self.instance.namespace, self.instance.named("scripts"))
             .file("rotate.py", include_str!("rotate.py").into());
         // What asks the store is not taken away before both answers are, which come one after the other.
@@ -142,21 +142,22 @@ impl<'a> Repositories<'a> {
         for (repository, decision) in [(self.fernet(), &keys.fernet), (self.credential(None), &keys.credential)] {
             match decision {
                 Ok(Decision { state, note, based_on, .. }) => {
-                    let unsaved = self.store.unwritten(scene.inputs, &self.instance, &repository.secret());
+                    let unsaved = self.store.unwritten(service_plan.inputs, &self.instance, &repository.secret());
                     let unsaved = unsaved.map(|why| format!("; they are not backed up: {why}")).unwrap_or_default();
                     notes.push(format!("{}: {note}{unsaved}", repository.purpose));
-                    let shared = &scene.parts.shared;
+                    let shared = &service_plan.parts.shared;
                     step = step.children(repository.objects(
                         state,
                         based_on.clone(),
-                        &scene.parts.image,
+                        &service_plan.parts.image,
                         shared,
                         &scripts.name(),
                     ));
                     // Since when each is the primary tells sets of keys apart, and nothing about the keys.
                     let (secret, version) = (repository.secret(), keys::written(&state.since));
-                    let backup = self.store.push(scene.inputs, &self.instance, &secret, &version, repository.kept);
-                    step = step.children(backup.map(Child::unwaited));
+                    let backup =
+                        self.store.push(service_plan.inputs, &self.instance, &secret, &version, repository.kept);
+                    step = step.children(backup.map(Child::readiness_optional));
                 }
                 Err(Undecided::Asking(_, wait)) => step = step.wait((**wait).clone()),
                 Err(Undecided::Unreadable(wrong)) => {
@@ -180,21 +181,21 @@ impl<'a> Repositories<'a> {
     }
 
     /// Stored credentials encrypted with the present key, once every pod has it; and when to look again for that.
-    pub(crate) fn credentials(scene: &Scene<'_, Identity>, keys: &Keys) -> (Step, Option<Duration>) {
+    pub(crate) fn credentials(service_plan: &ServicePlan<'_, Identity>, keys: &Keys) -> (Step, Option<Duration>) {
         let step = Step::new("FernetKeysReady").node("credentials", ["schema", "keys"]);
-        let (Ok(resolved), Ok(Decision { state, .. })) = (scene.resolved, &keys.credential) else {
+        let (Ok(resolved), Ok(Decision { state, .. })) = (service_plan.resolved, &keys.credential) else {
             return (step.undecided([]), None);
         };
         let since = state.since.get(&state.keys.primary());
-        let (Some(job), Some(since)) = (credentials::job(scene, resolved, state), since) else {
+        let (Some(job), Some(since)) = (credentials::job(service_plan, resolved, state), since) else {
             return (step.childless().done(""), None);
         };
-        let passed = Duration::try_from(scene.inputs.now.duration_since(*since)).unwrap_or_default();
+        let passed = Duration::try_from(service_plan.inputs.now.duration_since(*since)).unwrap_or_default();
         if passed < PROPAGATION {
-            let done = "stored credentials are encrypted anew when every pod has the key";
+            let done = "stored credentials are re-encrypted when every pod has the key";
             return (step.childless().done(done), Some(PROPAGATION));
         }
-        let files = credentials::files(scene, resolved);
+        let files = credentials::files(service_plan, resolved);
         (step.child(files.child()).child(job).done("stored credentials are encrypted with the primary"), None)
     }
 }

@@ -68,14 +68,14 @@ pub enum Undecided {
 pub struct Decision {
     /// The keys.
     pub state: State,
-    /// The version of the Secret that they were read from: nobody's change since then is overwritten.
+    /// The version of the Secret that they were read from: a later change is not overwritten.
     pub based_on: Option<String>,
     /// What there is to say about them.
     pub note: String,
     /// What keeps new keys from coming, if they are overdue.
     pub overdue: Option<Wait>,
     /// When to look again.
-    pub again_after: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 impl Repository<'_> {
@@ -136,7 +136,7 @@ impl Repository<'_> {
     }
 
     /// The keys as they are to be. Without any, those of the backup are taken, and without that the first are made. Those
-    /// that cannot be read are left for somebody to mend: new ones would end every token.
+    /// that cannot be read are left for a user to correct: new ones would invalidate every token.
     pub fn decide<K: Resource>(&self, inputs: &Inputs<K>) -> Result<Decision, Undecided> {
         let [live, proposal] = self.needs();
         let state = match self.live(inputs).map_err(Undecided::Unreadable)? {
@@ -194,8 +194,8 @@ impl Repository<'_> {
         let overdue = cron_job.filter(|_| left == Some(Duration::ZERO));
         let overdue = overdue.map(|cron_job| self.overdue(cron_job, &state, &about));
         let note = format!("{} keys, the primary is {}{about}", state.keys.count(), state.keys.primary());
-        let again_after = [prune_after, wait, left.filter(|left| !left.is_zero())].into_iter().flatten().min();
-        Decision { state, based_on: None, note, overdue, again_after }
+        let requeue_after = [prune_after, wait, left.filter(|left| !left.is_zero())].into_iter().flatten().min();
+        Decision { state, based_on: None, note, overdue, requeue_after }
     }
 
     fn overdue(&self, cron_job: &CronJob, state: &State, about: &str) -> Wait {
@@ -210,9 +210,9 @@ impl Repository<'_> {
         Wait::on(&rotate)
             .condition("makes a new key")
             .now(format!("{last}, and key {primary} is the primary since {since}{about}"))
-            .because("its schedule has come twice without a new key")
+            .because("two scheduled runs produced no new key")
             .look_at(format!(
-                "kubectl describe pods -l {labels} -n {namespace}; when that is mended: \
+                "kubectl describe pods -l {labels} -n {namespace}; after the cause is fixed: \
                  kubectl create job --from=cronjob/{name} {name}-by-hand -n {namespace}"
             ))
             .failed("RotationOverdue")
@@ -261,7 +261,7 @@ impl Repository<'_> {
             }]),
         };
         vec![
-            // Keys that somebody restores by hand, or brings along, are used as they are found.
+            // Keys that a user restores or provides are used as they are found.
             Child::new(&live).kept(self.kept).based_on(based_on).adoptable(),
             Child::new(&proposal),
             Child::new(&account),

@@ -13,7 +13,7 @@ use c5c3_service::identity::Identity;
 use c5c3_service::job::Command;
 use c5c3_service::migrations::Migrations;
 use c5c3_service::wsgi::Wsgi;
-use c5c3_service::{CatalogEntry, Component, Description, Ground, Instance, Operated, Service};
+use c5c3_service::{BackingServices, CatalogEntry, Component, Description, Instance, Service, ServiceController};
 
 /// The field manager, and the value of the ownership label. It must never change.
 pub const NAME: &str = "placement-operator";
@@ -34,7 +34,7 @@ const OWNED: &[Owned] = &[
 pub struct Inventory;
 
 /// The controller of Placement objects.
-pub type Placements = Operated<Inventory>;
+pub type Placements = ServiceController<Inventory>;
 
 /// The operator. Everything that a Placement has is in its own namespace, so that there is nothing to allow.
 pub fn operator(_cross_namespace: bool) -> Operator {
@@ -83,10 +83,10 @@ impl Service for Inventory {
         }
     }
 
-    fn configure(_: &Placement, ground: &Ground, conf: &mut Ini) -> Result<(), IniError> {
-        ground.database_section(conf, "placement_database", ground.main_database().1)?;
+    fn configure(_: &Placement, backing: &BackingServices, conf: &mut Ini) -> Result<(), IniError> {
+        backing.database_section(conf, "placement_database", backing.main_database().1)?;
         conf.set("api", "auth_strategy", "keystone")?;
-        ground.authtoken(conf)
+        backing.authtoken(conf)
     }
 
     fn problems(placement: &Placement) -> Vec<Problem> {

@@ -12,7 +12,7 @@ pub enum ConditionStatus {
     True,
     /// It does not hold.
     False,
-    /// Nobody knows yet.
+    /// It is not known yet.
     Unknown,
 }
 

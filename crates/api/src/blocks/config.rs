@@ -56,7 +56,7 @@ pub struct Middleware {
     /// The Python factory, such as `keystonemiddleware.audit:filter_factory`.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[A-Za-z0-9_.]+:[A-Za-z0-9_.]+$"))]
     pub filter_factory: String,
-    /// Where it goes.
+    /// Its position in the pipeline.
     pub position: Position,
     /// Its options.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

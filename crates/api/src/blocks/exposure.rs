@@ -14,15 +14,16 @@ pub struct Exposure {
     /// A route of the Gateway API to the API; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayRoute>,
-    /// Who may reach the pods, and what they may reach; everybody reaches the API, and the pods what they need, when absent.
+    /// Network policy: which clients may connect to the pods, and what the pods may connect to. When absent, all clients may
+    /// connect to the API, and the pods to what they need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkAccess>,
-    /// API pods that come and go with the load, in the place of a fixed number.
+    /// Autoscaling of the API's pods with their load, in the place of a fixed number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscaling: Option<Autoscaling>,
 }
 
-/// Pods that come and go with the load.
+/// Autoscaling of pods with their load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -81,14 +82,14 @@ pub struct GatewayRef {
     pub section_name: Option<ObjectName>,
 }
 
-/// Who may reach the service's pods, and what they may reach beyond what the service needs.
+/// Which clients may connect to the service's pods, and what the pods may connect to besides what the service needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkAccess {
     /// Whether a NetworkPolicy is written at all.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Who may reach the API; everybody when empty. The operator asks through the API server whether it answers: name the
+    /// Which clients may connect to the API; all when empty. The operator probes it through the API server: name the
     /// addresses of that, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]

@@ -41,7 +41,7 @@ pub use status::ServiceStatus;
 pub use tls::{IssuerKind, IssuerRef, Tls};
 pub use workload::{Resources, Scheduling, Workload};
 
-/// The value of a switch that is on unless someone turns it off.
+/// The value of a switch that is on unless it is turned off.
 pub(crate) fn yes() -> bool {
     true
 }

@@ -22,7 +22,7 @@ pub struct Resources {
     pub limits: BTreeMap<String, Quantity>,
 }
 
-/// Which nodes pods go to. The fields are those of a pod.
+/// The nodes that pods are scheduled to. The fields are those of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Scheduling {
@@ -56,7 +56,7 @@ pub struct Workload {
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes they go to.
+    /// The nodes that they are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
 }

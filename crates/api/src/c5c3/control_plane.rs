@@ -65,11 +65,11 @@ macro_rules! region {
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(concat!(region!("self"), " == ", region!("oldSelf")))
-    .message("cannot be changed; every endpoint of the catalog is registered in it")
+    .message("cannot be changed, because every endpoint of the catalog is registered in this region; keep it, or create a new ControlPlane")
     .field_path(".global.region"))]
 pub struct ControlPlaneSpec {
-    /// The OpenStack release, such as 2025.2; it decides the images. An upgrade can be taken back until a database has lost
-    /// what only the older release uses.
+    /// The OpenStack release, such as 2025.2; it decides the images. An upgrade can be reverted until the contract
+    /// migrations of a database start.
     #[serde(default = "release", rename = "openStackRelease")]
     #[schemars(length(max = 6))]
     #[x_kube(
@@ -81,7 +81,7 @@ pub struct ControlPlaneSpec {
     /// that holds data can be taken out of a ControlPlane that stays; with `Retain`, data outlives that, too.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// What the services stand on.
+    /// The infrastructure that services depend on: database, message broker, caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infrastructure: Option<Infrastructure>,
     /// Which services run.
@@ -147,9 +147,9 @@ pub struct CortexSwitch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CortexDomain {
-    /// Which host a server goes to.
+    /// Scheduling of servers to hosts.
     Nova,
-    /// Which backend a volume goes to.
+    /// Scheduling of volumes to backends.
     Cinder,
 }
 

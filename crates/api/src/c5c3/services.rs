@@ -1,6 +1,6 @@
 //! The services of a ControlPlane: which run, how many of each, and the few settings that are worth having in one place.
 //!
-//! These are not the services' own specs: whoever needs more of those writes it into the service's template.
+//! These are not the services' own specs: further fields are set in the service's template.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -46,8 +46,8 @@ pub struct Component {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeystoneService {
-    /// Whether it runs. Switched off, it leaves its data for when it is switched on again, which spec.deletionPolicy must not
-    /// be `Delete` for.
+    /// Whether Keystone runs. When it is set to false, its data is retained until it is set to true again; that needs a
+    /// spec.deletionPolicy other than `Delete`.
     #[serde(default = "crate::blocks::yes")]
     pub enabled: bool,
     /// How many API pods. 3 when absent.

@@ -37,7 +37,7 @@ pub struct OperatingSystem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub kernel_command_line: Option<String>,
-    /// Who made the hardware.
+    /// Vendor of the hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub hardware_vendor: Option<String>,
@@ -53,7 +53,7 @@ pub struct OperatingSystem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub firmware_version: Option<String>,
-    /// Who made the firmware.
+    /// Vendor of the firmware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub firmware_vendor: Option<String>,

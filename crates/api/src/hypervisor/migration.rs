@@ -51,7 +51,7 @@ pub struct MigrationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub origin: Option<String>,
-    /// The host that it goes to; absent until the agent there reports.
+    /// The destination host; absent until the agent there reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub destination: Option<String>,
@@ -156,7 +156,7 @@ pub enum MigrationType {
     Success,
     /// It failed, and the instance runs at the origin.
     Failed,
-    /// Someone stopped it.
+    /// It was aborted.
     Cancelled,
 }
 

@@ -88,7 +88,7 @@ pub struct GlanceSpec {
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes the pods go to.
+    /// The nodes that the pods are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// Policies that replace Glance's own.
@@ -176,7 +176,7 @@ pub struct GlanceVolume {
     /// Its storage class; the cluster's default class when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage_class: Option<ObjectName>,
-    /// Who can mount it at a time: one node, or all. Several replicas need `ReadWriteMany`.
+    /// Access mode: whether one node or all nodes can mount it at a time. Several replicas need `ReadWriteMany`.
     #[serde(default)]
     #[x_kube(validation = Rule::new("self == oldSelf").message("cannot be changed on a volume that exists; keep the old one"))]
     pub access_mode: VolumeAccess,
@@ -192,7 +192,7 @@ fn twenty_gib() -> Size {
     Size::new("20Gi").expect("20Gi is a size")
 }
 
-/// Who can mount a volume at a time.
+/// Access mode of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum VolumeAccess {
     /// The pods of one node.

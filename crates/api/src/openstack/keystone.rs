@@ -86,7 +86,7 @@ pub struct KeystoneSpec {
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes the pods go to.
+    /// The nodes that the pods are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// Policies that replace Keystone's own.
@@ -112,7 +112,7 @@ pub struct KeystoneSpec {
     #[schemars(length(max = 32))]
     pub depends_on: Vec<DependsOn>,
     /// What becomes of both sets of keys when the Keystone is deleted. The database stays in any case: without the keys
-    /// nobody can read the credentials in it.
+    /// the credentials in it cannot be decrypted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
 }
@@ -149,7 +149,7 @@ fn three_keys() -> FernetKeys {
 }
 
 /// The keys that stored credentials (EC2, TOTP) are encrypted with, and their rotation. There are always three at most:
-/// everything is encrypted anew after each rotation.
+/// everything is re-encrypted after each rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialKeys {

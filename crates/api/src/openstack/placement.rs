@@ -75,7 +75,7 @@ pub struct PlacementSpec {
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which nodes the pods go to.
+    /// The nodes that the pods are scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// Policies that replace Placement's own.

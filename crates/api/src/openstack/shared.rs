@@ -39,7 +39,7 @@ pub trait ServiceObject:
     fn operations(&self) -> &Operations;
     /// CPU and memory of the API's pods.
     fn resources(&self) -> Option<&Resources>;
-    /// Which nodes the API's pods go to.
+    /// The nodes that the API's pods are scheduled to.
     fn scheduling(&self) -> Option<&Scheduling>;
     /// Where tokens are cached.
     fn cache(&self) -> Option<&Cache>;
@@ -222,7 +222,7 @@ pub(super) fn unfit_name(meta: &ObjectMeta, longest: usize) -> Option<Problem> {
     })
 }
 
-/// Autoscaling by a share of what nobody requests: an autoscaler would only say that it knows nothing. A limit is a request
+/// Autoscaling by utilization of a resource without a request: an autoscaler could not compute it. A limit is a request
 /// where there is none.
 fn unmeasured(autoscaling: Option<&Autoscaling>, resources: Option<&Resources>, api: &str) -> Vec<Problem> {
     let Some(autoscaling) = autoscaling else { return Vec::new() };

@@ -57,7 +57,7 @@ pub struct TempestSpec {
     /// CPU and memory of the pod that runs the tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Which node it goes to.
+    /// The node that it is scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
     /// Raw options of `tempest.conf` by section.

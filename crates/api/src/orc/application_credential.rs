@@ -26,7 +26,7 @@ pub struct ApplicationCredentialResource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub description: Option<String>,
-    /// The User that it stands for. Keystone lets a user make them only for itself.
+    /// The User that it belongs to. Keystone lets a user make them only for itself.
     pub user_ref: ObjectRef,
     /// A Secret whose key `value` holds the secret to use.
     pub secret_ref: ObjectRef,
@@ -84,7 +84,7 @@ pub enum HttpMethod {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 2))]
 pub struct ApplicationCredentialFilter {
-    /// The User that it stands for.
+    /// The User that it belongs to.
     pub user_ref: ObjectRef,
     /// Its exact name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

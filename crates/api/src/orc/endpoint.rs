@@ -17,7 +17,7 @@ kind! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointResource {
-    /// Who it is for.
+    /// The interface: public, internal or admin.
     pub interface: Interface,
     /// Where the API answers.
     #[schemars(length(max = 1024))]
@@ -40,7 +40,7 @@ pub struct EndpointResource {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct EndpointFilter {
-    /// Who it is for.
+    /// The interface: public, internal or admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
     /// The Service whose endpoint it is.
@@ -56,7 +56,7 @@ pub struct EndpointFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointObserved {
-    /// Who it is for.
+    /// The interface: public, internal or admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub interface: Option<String>,
@@ -77,7 +77,7 @@ pub struct EndpointObserved {
     pub description: Option<String>,
 }
 
-/// Who an endpoint is for.
+/// The interface of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Interface {

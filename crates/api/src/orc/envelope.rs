@@ -55,7 +55,7 @@ impl<R, I> Spec<R, I> {
         Self { resource: Some(resource), ..Self::empty(credentials, ManagementPolicy::Managed) }
     }
 
-    /// A resource that somebody else created and that we only read.
+    /// A resource that was created by another tool and is only read.
     pub fn unmanaged(credentials: CloudCredentialsRef, import: I) -> Self {
         Self { import: Some(import), ..Self::empty(credentials, ManagementPolicy::Unmanaged) }
     }
@@ -79,7 +79,7 @@ impl<R, I> Spec<R, I> {
         Ok(Some(if period.is_negative() { Duration::ZERO } else { period.into() }))
     }
 
-    /// Whether the OpenStack resource goes when the object does.
+    /// Whether the OpenStack resource is deleted with the object.
     pub fn deletes(&self) -> bool {
         let on_delete = self.managed_options.as_ref().map_or(OnDelete::Delete, |options| options.on_delete);
         self.management_policy == ManagementPolicy::Managed && on_delete == OnDelete::Delete
@@ -98,14 +98,14 @@ pub struct CloudCredentialsRef {
     pub cloud_name: String,
 }
 
-/// Who is in charge of the resource.
+/// Whether the resource is managed or only read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ManagementPolicy {
     /// We create, change and delete it.
     #[default]
     Managed,
-    /// Somebody else does; we only read it.
+    /// Another tool does; it is only read.
     Unmanaged,
 }
 

@@ -1,4 +1,4 @@
-//! Role assignments: who has which role, and where.
+//! Role assignments: which user or group has which role on which project or domain.
 
 #![expect(clippy::struct_field_names, reason = "the names are upstream's")]
 
@@ -10,7 +10,7 @@ use super::envelope::{Condition, ImportByFilter, kind};
 use super::names::ObjectRef;
 
 kind! {
-    /// A Keystone role assignment: who has a role, and where.
+    /// A Keystone role assignment: the role of a user or group on a project or domain.
     "RoleAssignment", RoleAssignment, RoleAssignmentSpec, RoleAssignmentStatus,
     resource RoleAssignmentResource, import ImportByFilter<RoleAssignmentFilter>, observed RoleAssignmentObserved,
     columns []

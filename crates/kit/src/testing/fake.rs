@@ -100,7 +100,7 @@ impl FakeApi {
         self.store.list(|key, _| key.kind == kind).0
     }
 
-    /// The version of the last change, whoever made it.
+    /// The resourceVersion of the last change.
     pub fn version(&self) -> u64 {
         self.store.list(|_, _| false).1
     }

@@ -16,15 +16,15 @@ pub fn problems(child: &Child) -> Option<Vec<String>> {
     value["kind"] = resource.kind.clone().into();
     if let Some(kind) = c5c3_api::find(&resource.api_version, &resource.kind) {
         let said = kind.check(&value, None).to_string();
-        return Some(said.lines().map(ToOwned::to_owned).chain(filled_in(kind.schema(), &value)).collect());
+        return Some(said.lines().map(ToOwned::to_owned).chain(defaulted_fields(kind.schema(), &value)).collect());
     }
-    let schema = genuine(&resource.group, &resource.version, &resource.plural)?;
+    let schema = upstream(&resource.group, &resource.version, &resource.plural)?;
     let said = schema.check(&value, None).to_string();
-    Some(said.lines().map(ToOwned::to_owned).chain(filled_in(&schema, &value)).collect())
+    Some(said.lines().map(ToOwned::to_owned).chain(defaulted_fields(&schema, &value)).collect())
 }
 
 /// The genuine schema of another project's kind.
-pub fn genuine(group: &str, version: &str, plural: &str) -> Option<Schema> {
+pub fn upstream(group: &str, version: &str, plural: &str) -> Option<Schema> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds");
     let projects = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let file = format!("{group}_{plural}.yaml");
@@ -38,7 +38,7 @@ pub fn genuine(group: &str, version: &str, plural: &str) -> Option<Schema> {
 
 /// What defaults would add to items of lists. A list that is applied as a whole is compared as a whole, and one that comes back
 /// with more in it looks like a change to older API servers: each apply would be a write, and each write a reconcile.
-pub fn filled_in(schema: &Schema, object: &Value) -> Vec<String> {
+pub fn defaulted_fields(schema: &Schema, object: &Value) -> Vec<String> {
     let mut filled = object.clone();
     schema.default(&mut filled);
     let mut places = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
         let schema =
             Schema::compile(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "apples": {"type": "array", "items": item}, "press": {"type": "string", "default": "wooden"}}}}}));
-        let found = |apple: Value| filled_in(schema.as_ref().unwrap(), &json!({"spec": {"apples": [apple]}}));
+        let found = |apple: Value| defaulted_fields(schema.as_ref().unwrap(), &json!({"spec": {"apples": [apple]}}));
         assert_eq!(found(json!({"name": "a", "ripe": false})), Vec::<String>::new());
         let left_out = found(json!({"name": "a"}));
         assert!(left_out[0].starts_with(".spec.apples[0]: "), "{left_out:?}");

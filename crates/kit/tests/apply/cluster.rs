@@ -2,7 +2,7 @@
 
 use c5c3_harness::{Fault, TestCluster};
 use c5c3_kit::apply::{Applied, Executor};
-use c5c3_kit::memory::Memory;
+use c5c3_kit::apply_cache::ApplyCache;
 use c5c3_kit::ownership::Owner;
 use c5c3_kit::{Child, Plan, Ref};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use crate::ground::step;
 struct Site {
     cluster: TestCluster,
     owner: Owner,
-    memory: Memory,
+    apply_cache: ApplyCache,
 }
 
 impl Site {
@@ -29,7 +29,7 @@ impl Site {
             owners.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await.unwrap();
         let reference = Ref::namespaced::<ConfigMap>(cluster.namespace(), "north");
         let owner = Owner { reference, uid: made.metadata.uid.unwrap(), manager: "miller" };
-        Some(Self { cluster, owner, memory: Memory::default() })
+        Some(Self { cluster, owner, apply_cache: ApplyCache::default() })
     }
 
     /// Carries out a plan of one child.
@@ -38,9 +38,15 @@ impl Site {
         let reference = child.reference();
         let found = reference.api(client.clone()).get_opt(&reference.name).await.unwrap();
         let existing: Vec<_> = found.map(|found| (reference, found.metadata)).into_iter().collect();
-        let (owner, memory) = (&self.owner, Some(&self.memory));
-        let executor =
-            Executor { client: &client, owner, existing: &existing, now: Timestamp::now(), brake: None, memory };
+        let (owner, apply_cache) = (&self.owner, Some(&self.apply_cache));
+        let executor = Executor {
+            client: &client,
+            owner,
+            existing: &existing,
+            now: Timestamp::now(),
+            write_limit: None,
+            apply_cache,
+        };
         executor.apply(&Plan::new().step(step("mill", &[]).child(child))).await.unwrap()
     }
 

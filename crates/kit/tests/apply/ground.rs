@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use c5c3_kit::apply::{Applied, Executor};
-use c5c3_kit::brake::Brake;
-use c5c3_kit::memory::Memory;
+use c5c3_kit::apply_cache::ApplyCache;
 use c5c3_kit::ownership::Owner;
 use c5c3_kit::testing::{FakeApi, Write};
+use c5c3_kit::write_limit::WriteLimit;
 use c5c3_kit::{Child, Error, Plan, Ref, Step, job};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -22,8 +22,8 @@ pub(crate) struct Ground {
     pub(crate) api: FakeApi,
     pub(crate) now: Timestamp,
     owner: Owner,
-    brake: Brake,
-    memory: Memory,
+    write_limit: WriteLimit,
+    apply_cache: ApplyCache,
 }
 
 impl Ground {
@@ -33,8 +33,8 @@ impl Ground {
             api: FakeApi::default(),
             now: Timestamp::now(),
             owner: Owner { reference, uid: "north-1".into(), manager: "miller" },
-            brake: Brake::default(),
-            memory: Memory::default(),
+            write_limit: WriteLimit::default(),
+            apply_cache: ApplyCache::default(),
         }
     }
 
@@ -50,8 +50,8 @@ impl Ground {
             }
         }
         let (client, owner, existing) = (self.api.client(), &self.owner, existing.as_slice());
-        let (brake, memory) = (Some(&self.brake), Some(&self.memory));
-        Executor { client: &client, owner, existing, now: self.now, brake, memory }.apply(plan).await
+        let (write_limit, apply_cache) = (Some(&self.write_limit), Some(&self.apply_cache));
+        Executor { client: &client, owner, existing, now: self.now, write_limit, apply_cache }.apply(plan).await
     }
 
     pub(crate) async fn apply(&self, plan: &Plan) -> Applied {

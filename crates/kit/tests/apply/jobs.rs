@@ -31,8 +31,8 @@ async fn a_job_that_runs_is_not_deleted_when_the_plan_goes_back() {
     assert!(applied.is_done(), "the schema of release 28 was made long ago: {applied:?}");
     assert!(ground.get("Job", &expand).is_some(), "the running migration is left alone");
     let left = applied.left[0].message(Some("valley"));
-    assert!(left.starts_with(&format!("waiting for job/{expand}: has ended (running)")), "{left}");
-    assert!(applied.again_after.is_some());
+    assert!(left.starts_with(&format!("job/{expand} is still running")), "{left}");
+    assert!(applied.requeue_after.is_some());
     ground.container(&expand, &json!({"terminated": {"exitCode": 0}}));
     ground.api.put(
         &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{expand}-x"), "namespace": "valley"},
@@ -50,10 +50,7 @@ async fn a_job_does_not_start_beside_another_of_its_group() {
     let sync = sync.reference().name;
     assert!(ground.get("Job", &sync).is_none(), "the old release must not write the schema now");
     let wait = applied.outcomes[0].waits[0].message(Some("valley"));
-    assert!(
-        wait.starts_with(&format!("waiting for job/{expand}: has ended (running); {sync} starts after it")),
-        "{wait}"
-    );
+    assert!(wait.starts_with(&format!("job/{expand} has not ended: running; {sync} starts after it")), "{wait}");
     ground.end(&expand, "Complete", Duration::ZERO);
     ground.apply(&schema(run("db-sync", 1028))).await;
     assert!(ground.get("Job", &sync).is_some());
@@ -110,7 +107,7 @@ async fn a_failed_job_says_why_and_is_replaced_later_each_time() {
     let message = applied.outcomes[0].waits[0].message(Some("valley"));
     assert_eq!(message, format!("job/{name} failed: Access denied for user 'mill'; kubectl logs job/{name} -n valley"));
     assert_eq!(ground.get("Job", &name), failed, "its logs can be read");
-    assert_eq!(applied.again_after.map(|after| after.as_secs()), Some(60));
+    assert_eq!(applied.requeue_after.map(|after| after.as_secs()), Some(60));
 
     ground.now += Duration::from_mins(1);
     assert!(!ground.apply(&plan).await.outcomes[0].waits[0].failed, "the next attempt starts");
@@ -119,7 +116,7 @@ async fn a_failed_job_says_why_and_is_replaced_later_each_time() {
     assert_eq!(second["metadata"]["annotations"]["c5c3.io/attempt"], "2");
     assert_eq!(second["metadata"]["labels"]["c5c3.io/step"], "schema");
     ground.end(&name, "Failed", Duration::ZERO);
-    assert_eq!(ground.apply(&plan).await.again_after.map(|after| after.as_secs()), Some(120));
+    assert_eq!(ground.apply(&plan).await.requeue_after.map(|after| after.as_secs()), Some(120));
 }
 
 #[tokio::test]

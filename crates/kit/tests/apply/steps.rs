@@ -59,7 +59,7 @@ async fn the_children_of_a_step_that_was_left_out_stay_until_the_whole_plan_is_d
     assert!(ground.get("Deployment", "shop").is_none());
     ground.apply(&Plan::new().step(mill()).step(shop())).await;
     ground.roll_out("mill", false);
-    ground.apply(&Plan::new().step(mill()).dropped("shop")).await;
+    ground.apply(&Plan::new().step(mill()).without_step("shop")).await;
     assert!(ground.get("Deployment", "shop").is_none(), "it was dropped on purpose");
 }
 
@@ -76,7 +76,7 @@ async fn a_dropped_step_stays_until_those_are_done_that_needed_it() {
     let ground = Ground::new();
     let well = step("well", &[]).child(deployment("well", "well:1"));
     ground.apply(&Plan::new().step(well)).await;
-    let plan = Plan::new().step(step("mill", &["well"]).child(deployment("mill", "mill:1"))).dropped("well");
+    let plan = Plan::new().step(step("mill", &["well"]).child(deployment("mill", "mill:1"))).without_step("well");
     ground.apply(&plan).await;
     assert_eq!(ground.names("Deployment"), ["mill", "well"], "the mill starts without the well, and is not ready yet");
     ground.roll_out("mill", true);
@@ -109,7 +109,7 @@ async fn a_blocked_step_changes_what_exists_and_neither_creates_nor_changes_vers
     assert_eq!(container()["resources"]["requests"]["cpu"], "2", "more of what it needs, in an outage");
     assert_eq!(ground.names("Secret").iter().filter(|name| name.starts_with("mill-config")).count(), 2);
     let wait = applied.outcomes[1].waits[0].message(Some("valley"));
-    assert!(applied.outcomes[1].blocked.is_none() && wait.starts_with("waiting for deployment/mill"), "{wait}");
+    assert!(applied.outcomes[1].blocked.is_none() && wait.starts_with("deployment/mill is not Available"), "{wait}");
 
     ground.roll_out("mill", true);
     let applied = ground.apply(&behind("mill:2", "3", "fast")).await;

@@ -1,7 +1,7 @@
 //! Single writes: skipped when nothing has changed, refused when they are based on an old state, stopped when undone.
 
 use c5c3_kit::testing::Fault;
-use c5c3_kit::{Child, Plan, generated};
+use c5c3_kit::{Child, Plan, random_secret};
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, deployment, named, secret, step};
@@ -30,10 +30,10 @@ async fn an_unchanged_child_is_not_written_again() {
     let mut meddled = named("Deployment", "mill");
     meddled["spec"] = json!({"replicas": 7});
     ground.api.put(&meddled);
-    assert_eq!(ground.writes(&grind(2)).await.len(), 1, "what somebody changed is written again");
+    assert_eq!(ground.writes(&grind(2)).await.len(), 1, "a changed child is written again");
     assert_eq!(ground.get("Deployment", "mill").unwrap()["spec"]["replicas"], 2);
     ground.api.delete(&named("Secret", "key"));
-    assert_eq!(ground.writes(&grind(2)).await.len(), 1, "what somebody deleted is created again");
+    assert_eq!(ground.writes(&grind(2)).await.len(), 1, "a deleted child is created again");
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn the_verdict_of_an_unchanged_child_stays() {
 #[tokio::test]
 async fn a_secret_with_generated_values_is_neither_read_nor_written_while_it_stays_as_it_is() {
     let ground = Ground::new();
-    let key = plan(generated::secret("valley", "key", &[], &["teeth"]));
+    let key = plan(random_secret::child("valley", "key", &[], &["teeth"]));
     ground.apply(&key).await;
     let made = ground.get("Secret", "key").unwrap();
     assert_eq!(ground.writes(&key).await, [], "its labels are right");
@@ -83,7 +83,7 @@ async fn a_secret_that_was_not_there_is_created_and_not_written_over_another() {
     let ground = Ground::new();
     let mut brought = named("Secret", "keys");
     brought["data"] = json!({"key": "YnJvdWdodA=="});
-    // Somebody brings it along after the plan was made: the apply looks, and finds nothing yet.
+    // It is created after the plan was made: the apply reads the API, and finds nothing yet.
     ground.api.fail(Fault { method: "GET", path: "secrets/keys", code: 404, times: 1 });
     let brought = ground.api.put(&brought);
     let _ = ground.try_apply(&plan(secret("keys", "dHdv").adoptable().based_on(None))).await;
@@ -92,7 +92,7 @@ async fn a_secret_that_was_not_there_is_created_and_not_written_over_another() {
 }
 
 #[tokio::test]
-async fn an_adoptable_child_is_taken_over_unless_somebody_claims_it() {
+async fn an_adoptable_child_is_taken_over_unless_it_is_claimed() {
     let ground = Ground::new();
     let mut restored = named("Secret", "keys");
     restored["data"] = json!({"key": "cmVzdG9yZWQ="});
@@ -132,6 +132,6 @@ async fn a_child_that_is_deleted_again_and_again_is_not_created_without_end() {
     assert_eq!((wait.reason().as_str(), wait.failed), ("WritesUndone", true));
     let message = wait.message(Some("valley"));
     assert!(message.starts_with("deployment/mill was deleted 10 times in 10 minutes"), "{message}");
-    assert!(applied.again_after.is_some());
+    assert!(applied.requeue_after.is_some());
     assert_eq!(ground.writes(&plan(deployment("mill", "mill:2"))).await.len(), 1, "something else is written at once");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::leader::Election;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::testing::{FakeApi, Write};
 use c5c3_kit::{Operator, Settings};
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ impl Bench {
     }
 
     pub(crate) fn on(api: FakeApi, election: Option<Election>) -> Self {
-        let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..Pace::default() };
+        let pace =
+            RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
         let operator = Operator::new("press-operator").controller(|| PressController);
         let settings = Settings { pace, election };

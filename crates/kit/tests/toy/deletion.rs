@@ -1,4 +1,4 @@
-//! When the object goes: what goes with it, what holds it up, and how it is let go all the same.
+//! Deletion of an object: what is deleted with it, what delays it, and how its finalizer is released all the same.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_deletion_that_cannot_finish_says_what_holds_it_up_and_lets_go_when_as
     bench.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Press",
         "metadata": {"name": "cider", "namespace": "orchard", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
-    assert_abandoned(&bench, "left behind, delete by hand: configmap/cellar/cider-note").await;
+    assert_abandoned(&bench, "these objects are left behind; delete them by hand: configmap/cellar/cider-note").await;
 }
 
 #[tokio::test]
@@ -65,11 +65,11 @@ async fn a_deletion_that_cannot_finish_lets_go_when_patience_is_at_its_end() {
     let mut stuck = note();
     stuck["metadata"]["finalizers"] = json!(["someone.example.org/else"]);
     bench.api.put(&stuck);
-    // Patience has a moment left: nobody but the controller's own clock tells it that it is over.
+    // The timeout has a moment left: only the controller's own clock tells that it has passed.
     going_with(&bench, Duration::from_secs(1));
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
-    assert_abandoned(&bench, "left behind, delete by hand: configmap/cellar/cider-note").await;
-    assert!(bench.api.get(&note()).is_some(), "what another holds is his to let go");
+    assert_abandoned(&bench, "these objects are left behind; delete them by hand: configmap/cellar/cider-note").await;
+    assert!(bench.api.get(&note()).is_some(), "the finalizer of another controller stays");
 }
 
 #[tokio::test]
@@ -81,10 +81,11 @@ async fn a_deletion_lets_go_when_patience_is_at_its_end_though_nothing_can_be_lo
     assert_abandoned(&bench, "not looked up, look for what is left: cannot read configmap/").await;
 }
 
-/// Deletes the Press as if someone had so long ago that only this much of its controller's patience is left.
+/// Deletes the Press as if that was so long ago that only this much of its controller's timeout is left.
 fn going_with(bench: &Bench, left: Duration) {
     let mut going = press(0);
-    going["metadata"]["deletionTimestamp"] = (Timestamp::now() - PressController::PATIENCE + left).to_string().into();
+    going["metadata"]["deletionTimestamp"] =
+        (Timestamp::now() - PressController::CLEANUP_TIMEOUT + left).to_string().into();
     bench.api.put(&going);
 }
 

@@ -119,7 +119,7 @@ async fn a_kind_that_is_not_installed_is_waited_for_by_name() {
     let message = bench.condition("Ready")["message"].clone();
     assert_eq!(
         message,
-        "deployment/cider cannot be created: the cluster has no kind Deployment; install what serves apps/v1"
+        "deployment/cider cannot be created: the cluster has no kind Deployment; install the operator that serves apps/v1"
     );
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::testing::FakeApi;
 use c5c3_kit::{Controller, Inputs, KindRef, Operator, Plan, Ref, Settings, Verdict, Wait};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 #[kube(group = "toy.example.org", version = "v1", kind = "Ghost", plural = "ghosts", namespaced)]
 struct GhostSpec {}
 
-/// Somebody deletes each Ghost as soon as it is looked at.
+/// Each Ghost is deleted as soon as it is reconciled.
 struct Ghosts {
     api: FakeApi,
 }
@@ -61,14 +61,15 @@ async fn nothing_is_remembered_of_an_object_that_went_during_its_reconcile() {
     let (client, own_api, own_metrics) = (api.client(), api.clone(), metrics.clone());
     let task = tokio::spawn(async move {
         let operator = Operator::new("ghost-operator").controller(move || Ghosts { api: own_api.clone() });
-        let settings = Settings { pace: Pace { debounce: Duration::ZERO, ..Pace::default() }, election: None };
+        let settings =
+            Settings { pace: RunOptions { debounce: Duration::ZERO, ..RunOptions::default() }, election: None };
         operator.run(client, settings, own_metrics, Readiness::default(), CancellationToken::new()).await;
     });
     api.put(&ghost());
     let reconciled = |_: &FakeApi| metrics.text().contains(r#"c5c3_reconciles_total{controller="ghost"} 1"#);
     api.wait_until("it was reconciled to the end", reconciled).await;
     api.wait_until("it is forgotten", |_| !metrics.text().contains(r#"name="boo""#)).await;
-    // Watches that broke are opened again, unless nobody is interested any more.
+    // Watches that broke are opened again, unless no object refers to theirs any more.
     api.take_reads();
     api.drop_watches();
     let mut reads = Vec::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::testing::{FakeApi, Fault};
 use c5c3_kit::{Operator, Settings};
 use serde_json::{Value, json};
@@ -28,7 +28,8 @@ impl Valley {
     fn start() -> Self {
         let api = FakeApi::default();
         let client = api.client();
-        let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..Pace::default() };
+        let pace =
+            RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let settings = Settings { pace, election: None };
         let operator = Operator::new("mill-operator").controller(|| MillController);
         let task = tokio::spawn(async move {
@@ -181,7 +182,7 @@ async fn a_password_is_made_up_once_and_kept_as_asked() {
         .await;
     assert_eq!(valley.api.get(&key()).unwrap()["data"], made["data"], "and it is still the same");
     let other = Valley::thriving().await;
-    assert_ne!(other.api.get(&key()).unwrap()["data"]["teeth"], made["data"]["teeth"], "nobody else has it");
+    assert_ne!(other.api.get(&key()).unwrap()["data"]["teeth"], made["data"]["teeth"], "it is unique");
 }
 
 #[tokio::test]
@@ -214,7 +215,7 @@ async fn a_secret_that_is_brought_along_is_used_as_it_is() {
     lacking.api.put(&brought);
     lacking.api.put(&mill(Some(json!({"sells": false, "stones": 1, "keepsKey": false}))));
     let stuck = lacking.until("GroundReady", "KeyMissing").await;
-    assert!(stuck["message"].as_str().unwrap().contains("secret/key lacks the key teeth"), "{stuck}");
+    assert!(stuck["message"].as_str().unwrap().contains("secret/key has no key teeth"), "{stuck}");
 }
 
 #[tokio::test]
@@ -237,7 +238,7 @@ async fn children_go_wave_by_wave_and_the_object_goes_last() {
     assert!(valley.api.get(&key()).is_some(), "what is kept stays");
 }
 
-/// Deletes the mill as if somebody had so many minutes ago, and lets it be looked at.
+/// Deletes the mill as if that was so many minutes ago, and has it reconciled.
 fn going_since(valley: &Valley, minutes: i64) {
     let since = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
     let mut going = mill(None);

@@ -1,7 +1,7 @@
 //! One leads; a clean stop hands over, a lost lease stops the work.
 //!
 //! The clock is paused: it moves on when everybody waits for it, so that times are exact however busy the machine is, and
-//! whoever had something to do has done it.
+//! every process that had work to do has done it.
 
 use std::time::Duration;
 
@@ -75,10 +75,10 @@ async fn a_lost_lease_stops_the_work_until_it_is_won_back() {
     api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#))
         .await;
     api.put(&press(3));
-    // Half of the thief's time: whoever worked would have worked by now.
+    // Half of the thief's time: a leader would have worked by now.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(holder(&api), "thief");
-    assert!(first.status().is_null() && first.reconciles() == 0, "nobody works");
+    assert!(first.status().is_null() && first.reconciles() == 0, "no process works");
     // The thief never renews, so its lease expires by our clock, and the work goes on.
     api.wait_until("first leads again", |api| holder(api) == "first").await;
     first.until_reason("WaitingForSecret").await;

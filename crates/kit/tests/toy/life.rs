@@ -26,7 +26,7 @@ async fn a_new_object_gets_its_finalizer_and_says_what_it_waits_for() {
         "an unconditional patch could drop another's finalizer"
     );
 
-    let waiting = "waiting for secret/cider-key: exists (not found); the press is locked with it";
+    let waiting = "secret/cider-key does not exist; the press is locked with it";
     assert_eq!(
         timeless(&writes[1].body),
         json!({
@@ -35,13 +35,13 @@ async fn a_new_object_gets_its_finalizer_and_says_what_it_waits_for() {
             "status": {
                 "observedGeneration": 1,
                 "waitingFor": [{"object": "secret/cider-key", "condition": "exists", "reason": "WaitingForSecret",
-                                "because": "the press is locked with it (not found)"}],
+                                "because": "the press is locked with it (does not exist)"}],
                 "conditions": [
                     {"type": "Ready", "status": "False", "reason": "WaitingForSecret", "message": waiting, "observedGeneration": 1},
                     {"type": "Progressing", "status": "True", "reason": "Installing", "message": waiting, "observedGeneration": 1},
                     {"type": "Degraded", "status": "False", "reason": "Installing", "message": "", "observedGeneration": 1},
-                    {"type": "ConfigReady", "status": "Unknown", "reason": "NotObserved", "message": "not looked at yet"},
-                    {"type": "DeploymentReady", "status": "Unknown", "reason": "NotObserved", "message": "not looked at yet"},
+                    {"type": "ConfigReady", "status": "Unknown", "reason": "NotObserved", "message": "not observed yet"},
+                    {"type": "DeploymentReady", "status": "Unknown", "reason": "NotObserved", "message": "not observed yet"},
                 ],
             },
         })
@@ -124,9 +124,9 @@ async fn children_are_applied_step_by_step_and_the_object_becomes_ready() {
                 "speed": 3,
                 "observedGeneration": 1,
                 "conditions": [
-                    {"type": "Ready", "status": "True", "reason": "Ready", "message": "all is in place", "observedGeneration": 1},
-                    {"type": "Progressing", "status": "False", "reason": "Ready", "message": "all is in place", "observedGeneration": 1},
-                    {"type": "Degraded", "status": "False", "reason": "Ready", "message": "all is in place", "observedGeneration": 1},
+                    {"type": "Ready", "status": "True", "reason": "Ready", "message": "everything is ready", "observedGeneration": 1},
+                    {"type": "Progressing", "status": "False", "reason": "Ready", "message": "everything is ready", "observedGeneration": 1},
+                    {"type": "Degraded", "status": "False", "reason": "Ready", "message": "everything is ready", "observedGeneration": 1},
                     {"type": "ConfigReady", "status": "True", "reason": "Done", "message": "written", "observedGeneration": 1},
                     {"type": "DeploymentReady", "status": "True", "reason": "Done", "message": "running", "observedGeneration": 1},
                 ],
@@ -237,8 +237,8 @@ async fn an_invalid_spec_is_reported_once_and_leaves_the_children_alone() {
                 "conditions": [
                     {"type": "Ready", "status": "False", "reason": "InvalidSpec",
                      "message": "spec.speed: -1 is too slow; use 1 or more", "observedGeneration": 2},
-                    {"type": "Progressing", "status": "False", "reason": "Ready", "message": "all is in place", "observedGeneration": 1},
-                    {"type": "Degraded", "status": "False", "reason": "Ready", "message": "all is in place", "observedGeneration": 1},
+                    {"type": "Progressing", "status": "False", "reason": "Ready", "message": "everything is ready", "observedGeneration": 1},
+                    {"type": "Degraded", "status": "False", "reason": "Ready", "message": "everything is ready", "observedGeneration": 1},
                     {"type": "ConfigReady", "status": "True", "reason": "Done", "message": "written", "observedGeneration": 1},
                     {"type": "DeploymentReady", "status": "True", "reason": "Done", "message": "running", "observedGeneration": 1},
                 ],

@@ -1,6 +1,6 @@
 //! Another toy: a Mill stands on a well and on a road, grinds when the well is there, and sells when there is a road too.
 
-use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, generated};
+use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict, random_secret};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Secret;
@@ -41,7 +41,7 @@ impl Controller for MillController {
 
     fn plan(&self, (): &(), inputs: &Inputs<Mill>) -> Plan {
         let (namespace, spec) = (inputs.object.namespace().unwrap(), &inputs.object.spec);
-        let key = generated::secret(&namespace, "key", &[("holder", "miller")], &["teeth"]).kept(spec.keeps_key);
+        let key = random_secret::child(&namespace, "key", &[("holder", "miller")], &["teeth"]).kept(spec.keeps_key);
         let mut plan = Plan::new()
             .step(Step::new("GroundReady").node("well", []).child(key).child(deployment(&namespace, "well", 1)))
             .step(Step::new("GroundReady").node("road", []).child(deployment(&namespace, "road", 1)))
@@ -50,7 +50,7 @@ impl Controller for MillController {
             let shop = deployment(&namespace, "shop", 1);
             plan = plan.step(Step::new("MillReady").node("shop", ["stone", "road"]).child(shop));
         } else {
-            plan = plan.dropped("shop");
+            plan = plan.without_step("shop");
         }
         plan
     }

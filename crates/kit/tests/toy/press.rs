@@ -33,7 +33,7 @@ impl Controller for PressController {
     const NAME: &'static str = "press";
     const CONDITIONS: &'static [&'static str] = &["ConfigReady", "DeploymentReady"];
     const FINALIZER: Option<&'static str> = Some("toy.example.org/press-cleanup");
-    const ELSEWHERE: bool = true;
+    const CROSS_NAMESPACE: bool = true;
 
     fn children(&self) -> Vec<KindRef> {
         vec![KindRef::of::<Secret>(), KindRef::of::<Deployment>(), KindRef::of::<ConfigMap>()]

@@ -48,7 +48,7 @@ async fn the_live_child_of_an_observed_kind_is_an_input_and_read_again_only_when
 }
 
 #[tokio::test]
-async fn what_is_referred_to_is_watched_by_name_until_nobody_refers_to_it() {
+async fn what_is_referred_to_is_watched_by_name_until_the_reference_is_removed() {
     let brewery = Brewery::ready(&["feed"]).await;
     let watches: Vec<String> = brewery.api.take_reads().into_iter().filter(|read| read.starts_with("WATCH ")).collect();
     let of_feed = "WATCH /apis/apps/v1/namespaces/valley/deployments?fieldSelector=metadata.name%3Dfeed";
@@ -60,7 +60,7 @@ async fn what_is_referred_to_is_watched_by_name_until_nobody_refers_to_it() {
     brewery.api.put(&deployment("feed"));
     brewery.api.wait_until("its change starts a reconcile", |_| brewery.reconciles() > before).await;
     brewery.api.put(&vat(&[]));
-    brewery.until("nobody refers to it", |status| status["observedGeneration"] == 2 && is_ready(status)).await;
+    brewery.until("the reference is removed", |status| status["observedGeneration"] == 2 && is_ready(status)).await;
     brewery.reconcile("green").await;
     brewery.reconcile("red").await;
     let before = brewery.reconciles();

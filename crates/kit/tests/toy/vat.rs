@@ -6,7 +6,7 @@ use std::time::Duration;
 use c5c3_api::problem;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::testing::FakeApi;
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Operator, Plan, Probe, Ref, Settings, Step, Verdict};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -112,7 +112,8 @@ impl Drop for Brewery {
 impl Brewery {
     pub(crate) fn start(api: FakeApi) -> Self {
         let metrics = Metrics::default();
-        let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..Pace::default() };
+        let pace =
+            RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let (client, own_metrics) = (api.client(), metrics.clone());
         let task = tokio::spawn(async move {
             let operator = Operator::new("vat-operator").controller(|| VatController);

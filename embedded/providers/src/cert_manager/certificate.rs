@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use c5c3_api::ext::cert_manager::{Certificate, CertificateStatus, ClusterIssuer, Issuer};
 use c5c3_auth::Signer;
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -26,7 +26,7 @@ enum Standing {
     /// Its Secret holds what it asks for; whether that was made just now.
     Good(Current, bool),
     /// It has to wait, or to change.
-    Not(Said),
+    Not(ConditionState),
 }
 
 /// Brings a Certificate's Secret to what it asks for, and says how that went.
@@ -58,7 +58,7 @@ async fn attend(certificate: &Certificate, client: &Client, now: Timestamp) -> R
         Ok(current) => return Ok(Standing::Good(current, false)),
         Err(reason) => reason,
     };
-    let no = |reason: &str, message: String| Ok(Standing::Not(Said::no("Ready", reason, message)));
+    let no = |reason: &str, message: String| Ok(Standing::Not(ConditionState::unmet("Ready", reason, message)));
     let asked = match decide::asked(spec, now) {
         Ok(asked) => asked,
         Err(problem) => return no("InvalidSpec", problem),
@@ -154,10 +154,10 @@ async fn store(
 fn status(certificate: &Certificate, standing: &Standing, now: Timestamp) -> CertificateStatus {
     let before = certificate.status.clone().unwrap_or_default();
     let said = match standing {
-        Standing::Good(..) => Said::yes("Ready", "Ready", "Certificate is up to date and has not expired"),
+        Standing::Good(..) => ConditionState::met("Ready", "Ready", "Certificate is up to date and has not expired"),
         Standing::Not(said) => said.clone(),
     };
-    let ready = said.after(find(&before.conditions, "Ready"), certificate.metadata.generation, now);
+    let ready = said.to_condition(find(&before.conditions, "Ready"), certificate.metadata.generation, now);
     let mut status = CertificateStatus { conditions: vec![ready], ..before };
     match standing {
         Standing::Good(current, new) => {
@@ -167,8 +167,9 @@ fn status(certificate: &Certificate, standing: &Standing, now: Timestamp) -> Cer
             status.revision = Some(status.revision.unwrap_or(0) + i64::from(*new)).filter(|revision| *revision > 0);
         }
         Standing::Not(said) => {
-            let issuing = Said::yes("Issuing", said.reason.clone(), said.message.clone());
-            let issuing = issuing.after(find(&before.conditions, "Issuing"), certificate.metadata.generation, now);
+            let issuing = ConditionState::met("Issuing", said.reason.clone(), said.message.clone());
+            let issuing =
+                issuing.to_condition(find(&before.conditions, "Issuing"), certificate.metadata.generation, now);
             status.conditions.push(issuing);
         }
     }

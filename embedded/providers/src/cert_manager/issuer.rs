@@ -4,7 +4,7 @@ use c5c3_api::blocks::Condition;
 use c5c3_api::ext::Conditions;
 use c5c3_api::ext::cert_manager::{ClusterIssuer, Issuer, IssuerSpec};
 use c5c3_auth::{Asked, Issued, PkiError, Signer};
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use kube::{Client, ResourceExt};
@@ -91,20 +91,23 @@ pub(super) async fn reconcile<I: Signs>(issuer: I, client: Client) -> Result<Act
     }
     let authority = authority(&client, &issuer).await?;
     let said = match &authority {
-        Ok(Authority::Itself) => Said::yes("Ready", "IsReady", ""),
-        Ok(Authority::Ca { .. }) => Said::yes("Ready", "KeyPairVerified", "Signing CA verified"),
+        Ok(Authority::Itself) => ConditionState::met("Ready", "IsReady", ""),
+        Ok(Authority::Ca { .. }) => ConditionState::met("Ready", "KeyPairVerified", "Signing CA verified"),
         Err(said) => said.clone(),
     };
     let before: &[Condition] = issuer.status().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let ready = said.after(find(before, "Ready"), issuer.meta().generation, Timestamp::now());
+    let ready = said.to_condition(find(before, "Ready"), issuer.meta().generation, Timestamp::now());
     let status = Conditions { conditions: vec![ready] };
     objects::report(&client, &issuer, MANAGER, issuer.status(), &status).await?;
     Ok(Action::await_change())
 }
 
 /// Who signs for an issuer, or why nobody can.
-pub(super) async fn authority<I: Signs>(client: &Client, issuer: &I) -> Result<Result<Authority, Said>, Error> {
-    let no = |reason: &str, message: String| Ok(Err(Said::no("Ready", reason, message)));
+pub(super) async fn authority<I: Signs>(
+    client: &Client,
+    issuer: &I,
+) -> Result<Result<Authority, ConditionState>, Error> {
+    let no = |reason: &str, message: String| Ok(Err(ConditionState::unmet("Ready", reason, message)));
     let spec = issuer.spec();
     let ca = match (&spec.self_signed, &spec.ca) {
         (Some(_), None) => return Ok(Ok(Authority::Itself)),

@@ -7,7 +7,7 @@ use c5c3_api::ext::NamedRef;
 use c5c3_api::ext::external_secrets::{
     CreationPolicy, DeletionPolicy, ExternalSecret, ExternalSecretStatus, RefreshPolicy,
 };
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use c5c3_kit::hash;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -68,11 +68,11 @@ pub(super) async fn reconcile(external: ExternalSecret, client: Client) -> Resul
         }
     };
     let said = match &synced {
-        Ok(Synced::Whole) => Said::yes("Ready", "SecretSynced", "secret synced"),
-        Ok(Synced::Deleted) => Said::yes("Ready", "SecretDeleted", "secret deleted due to DeletionPolicy"),
-        Err(error) => Said::no("Ready", "SecretSyncedError", error.to_string()),
+        Ok(Synced::Whole) => ConditionState::met("Ready", "SecretSynced", "secret synced"),
+        Ok(Synced::Deleted) => ConditionState::met("Ready", "SecretDeleted", "secret deleted due to DeletionPolicy"),
+        Err(error) => ConditionState::unmet("Ready", "SecretSyncedError", error.to_string()),
     };
-    let ready = said.after(find(&status.conditions, "Ready"), None, now);
+    let ready = said.to_condition(find(&status.conditions, "Ready"), None, now);
     let mut next = ExternalSecretStatus { conditions: vec![ready], ..status.clone() };
     if synced.is_ok() {
         next.refresh_time = Some(Time(now));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use c5c3_api::ext::external_secrets::{Match, PushDeletionPolicy, PushSecret, PushSecretStatus, UpdatePolicy};
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use c5c3_kit::hash;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -74,10 +74,10 @@ async fn write_all(push: &PushSecret, client: &Client) -> Result<Action, Error> 
         Ok(interval) => synchronise(client, push, &before, *interval, now).await,
     };
     let said = match &synced {
-        Ok(_) => Said::yes("Ready", "Synced", "PushSecret synced successfully"),
-        Err(error) => Said::no("Ready", "Errored", error.to_string()),
+        Ok(_) => ConditionState::met("Ready", "Synced", "PushSecret synced successfully"),
+        Err(error) => ConditionState::unmet("Ready", "Errored", error.to_string()),
     };
-    let ready = said.after(find(&before.conditions, "Ready"), None, now);
+    let ready = said.to_condition(find(&before.conditions, "Ready"), None, now);
     let mut status = PushSecretStatus { conditions: vec![ready], ..before };
     if let Ok(Some(version)) = &synced {
         status.refresh_time = Some(Time(now));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_api::ext::external_secrets::{
     ClusterSecretStore, SecretStore, SecretStoreSpec, StoreCondition, StoreKind, StoreRef, StoreStatus,
 };
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::controller::Action;
@@ -58,12 +58,12 @@ pub(super) async fn reconcile<S: StoreObject>(store: S, client: Client) -> Resul
     let namespace = store.namespace().unwrap_or_default();
     let connected = connect(&client, store.spec(), &Home { kind: S::KIND, namespace: &namespace }).await;
     let said = match &connected {
-        Ok(_) => Said::yes("Ready", "Valid", "store validated"),
-        Err(error) => Said::no("Ready", "InvalidProviderConfig", error.to_string()),
+        Ok(_) => ConditionState::met("Ready", "Valid", "store validated"),
+        Err(error) => ConditionState::unmet("Ready", "InvalidProviderConfig", error.to_string()),
     };
     let before = store.status().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let status = StoreStatus {
-        conditions: vec![said.after(find(before, "Ready"), None, Timestamp::now())],
+        conditions: vec![said.to_condition(find(before, "Ready"), None, Timestamp::now())],
         capabilities: Some("ReadWrite".to_owned()),
     };
     objects::report(&client, &store, MANAGER, store.status(), &status).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_kit::Child;
 use c5c3_kit::apply::Applied;
-use c5c3_kit::condition::Said;
+use c5c3_kit::condition::ConditionState;
 use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -41,7 +41,7 @@ pub(super) async fn reconcile(mariadb: MariaDB, client: Client) -> Result<Action
 }
 
 async fn refuse(mariadb: &MariaDB, client: &Client, reason: &str, why: String) -> Result<(), Error> {
-    let said = [Said::no("Ready", reason, why)];
+    let said = [ConditionState::unmet("Ready", reason, why)];
     let status = standing::with_conditions(mariadb.status.as_ref(), &said, Timestamp::now());
     objects::report(client, mariadb, MANAGER, mariadb.status.as_ref(), &status).await
 }

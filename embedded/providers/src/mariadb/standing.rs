@@ -1,7 +1,7 @@
 //! How a MariaDB stands, in the words of mariadb-operator. Pure.
 
 use c5c3_api::ext::mariadb::MariaDBStatus;
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -51,13 +51,13 @@ pub(super) fn status(before: Option<&MariaDBStatus>, seen: &Seen<'_>, primary: i
     let ready = ready_replicas(seen);
     let mut said = vec![is_running(seen)];
     if wanted.galera && ready > 0 {
-        said.push(Said::yes("GaleraReady", "GaleraReady", "Galera ready"));
+        said.push(ConditionState::met("GaleraReady", "GaleraReady", "Galera ready"));
     } else if wanted.galera {
-        said.push(Said::no("GaleraReady", "GaleraNotReady", "Galera not ready"));
+        said.push(ConditionState::unmet("GaleraReady", "GaleraNotReady", "Galera not ready"));
     }
     if wanted.metrics {
         // Servers are none the worse for it, so that this is no part of Ready.
-        said.push(Said::no(METRICS, "NotProvided", NO_EXPORTER));
+        said.push(ConditionState::unmet(METRICS, "NotProvided", NO_EXPORTER));
     }
     let mut status = with_conditions(before, &said, now);
     status.conditions.retain(|condition| wanted.metrics || condition.r#type != METRICS);
@@ -70,9 +70,13 @@ pub(super) fn status(before: Option<&MariaDBStatus>, seen: &Seen<'_>, primary: i
 }
 
 /// The status as it was, with these conditions.
-pub(super) fn with_conditions(before: Option<&MariaDBStatus>, said: &[Said], now: Timestamp) -> MariaDBStatus {
+pub(super) fn with_conditions(
+    before: Option<&MariaDBStatus>,
+    said: &[ConditionState],
+    now: Timestamp,
+) -> MariaDBStatus {
     let before = before.cloned().unwrap_or_default();
-    let conditions = said.iter().map(|said| said.after(find(&before.conditions, &said.condition), None, now));
+    let conditions = said.iter().map(|said| said.to_condition(find(&before.conditions, &said.condition), None, now));
     let others = before.conditions.iter().filter(|old| said.iter().all(|said| said.condition != old.r#type)).cloned();
     MariaDBStatus { conditions: conditions.chain(others).collect(), ..before }
 }
@@ -89,26 +93,26 @@ pub(super) fn is_complete(seen: &Seen<'_>) -> bool {
     status.observed_generation >= set.metadata.generation && is(status.ready_replicas) && is(status.updated_replicas)
 }
 
-fn is_running(seen: &Seen<'_>) -> Said {
+fn is_running(seen: &Seen<'_>) -> ConditionState {
     if let Some(what) = &seen.in_the_way {
-        return Said::no("Ready", "Failed", what.clone());
+        return ConditionState::unmet("Ready", "Failed", what.clone());
     }
     if is_complete(seen) {
-        return Said::yes("Ready", "StatefulSetReady", "Running");
+        return ConditionState::met("Ready", "StatefulSetReady", "Running");
     }
     if let Some(conflict) = members::conflict(seen.members) {
-        return Said::no("Ready", "GaleraNotReady", conflict);
+        return ConditionState::unmet("Ready", "GaleraNotReady", conflict);
     }
     if seen.wanted.tls.is_some() && seen.stateful_set.is_none() {
         let name = tls::server_secret(&seen.wanted.name);
-        return Said::no("Ready", "TLSNotReady", format!("certificate/{name} is not issued yet"));
+        return ConditionState::unmet("Ready", "TLSNotReady", format!("certificate/{name} is not issued yet"));
     }
     let (ready, replicas) = (ready_replicas(seen), seen.wanted.replicas);
     let whys: Vec<String> = seen.wanted.pods().filter_map(|name| why_not(seen, &name)).collect();
     let message = format!("{ready} of {replicas} servers are ready; {}", whys.join("; "));
     let message = message.trim_end_matches("; ").to_owned();
     let reason = if seen.wanted.galera && ready == 0 { "GaleraNotReady" } else { "StatefulSetNotReady" };
-    Said::no("Ready", reason, message)
+    ConditionState::unmet("Ready", reason, message)
 }
 
 /// Why a pod does not serve; none if it does.

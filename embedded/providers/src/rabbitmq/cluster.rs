@@ -8,7 +8,7 @@ use c5c3_api::ext::rabbitmq::{
     DefaultUser, DefaultUserSecret, DefaultUserService, RabbitmqCluster, RabbitmqClusterStatus,
 };
 use c5c3_kit::apply::Applied;
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -77,7 +77,7 @@ pub(super) async fn reconcile(cluster: RabbitmqCluster, client: Client) -> Resul
     };
     let said = match &outcome {
         Ok(said) => said.clone(),
-        Err(error) => Said::no(RECONCILE_SUCCESS, "Error", error.to_string()),
+        Err(error) => ConditionState::unmet(RECONCILE_SUCCESS, "Error", error.to_string()),
     };
     let seen = Seen::read(&client, &names).await?;
     let status = status(&cluster, &seen, said, Timestamp::now());
@@ -86,25 +86,29 @@ pub(super) async fn reconcile(cluster: RabbitmqCluster, client: Client) -> Resul
     Ok(Action::requeue(if seen.endpoints == 0 || seen.ready() < names.members { SOON } else { RESYNC }))
 }
 
-async fn carry_out(client: &Client, cluster: &RabbitmqCluster) -> Result<Said, Error> {
+async fn carry_out(client: &Client, cluster: &RabbitmqCluster) -> Result<ConditionState, Error> {
     let secrets = secrets(client, cluster).await?;
     let applied = objects::apply(client, cluster, MANAGER, &plan(cluster, &secrets)).await?;
-    Ok(stuck(&applied).unwrap_or_else(|| Said::yes(RECONCILE_SUCCESS, "Success", "Finish reconciling")))
+    Ok(stuck(&applied).unwrap_or_else(|| ConditionState::met(RECONCILE_SUCCESS, "Success", "Finish reconciling")))
 }
 
 /// What keeps the plan from being carried out; that brokers need time to start is no such thing.
-fn stuck(applied: &Applied) -> Option<Said> {
+fn stuck(applied: &Applied) -> Option<ConditionState> {
     let wait = applied.outcomes.iter().flat_map(|outcome| &outcome.waits).find(|wait| wait.failed)?;
-    Some(Said::no(RECONCILE_SUCCESS, wait.reason(), wait.message(wait.object.namespace.as_deref())))
+    Some(ConditionState::unmet(RECONCILE_SUCCESS, wait.reason(), wait.message(wait.object.namespace.as_deref())))
 }
 
 /// Why nothing is done with the cluster as it is.
-fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<Said> {
-    let no = |reason: &str, message: String| Some(Said::no(RECONCILE_SUCCESS, reason, message));
+fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<ConditionState> {
+    let no = |reason: &str, message: String| Some(ConditionState::unmet(RECONCILE_SUCCESS, reason, message));
     if is_paused(cluster) {
-        return Some(Said {
+        return Some(ConditionState {
             status: c5c3_api::blocks::ConditionStatus::Unknown,
-            ..Said::no(RECONCILE_SUCCESS, "ReconciliationPaused", "the label rabbitmq.com/pauseReconciliation is true")
+            ..ConditionState::unmet(
+                RECONCILE_SUCCESS,
+                "ReconciliationPaused",
+                "the label rabbitmq.com/pauseReconciliation is true",
+            )
         });
     }
     if let Some(tls) = &cluster.spec.tls
@@ -166,31 +170,33 @@ async fn secrets(client: &Client, cluster: &RabbitmqCluster) -> Result<Secrets, 
 }
 
 /// What there is to say of a cluster.
-fn status(cluster: &RabbitmqCluster, seen: &Seen, reconciled: Said, now: Timestamp) -> RabbitmqClusterStatus {
+fn status(cluster: &RabbitmqCluster, seen: &Seen, reconciled: ConditionState, now: Timestamp) -> RabbitmqClusterStatus {
     let names = Names::of(cluster);
     let before = cluster.status.clone().unwrap_or_default();
     let members = names.members;
     let replicas = match (&seen.brokers, seen.ready()) {
-        (None, _) => Said::no(ALL_REPLICAS_READY, "MissingStatefulSet", "Could not find StatefulSet"),
-        (Some(_), _) if members == 0 => Said::no(ALL_REPLICAS_READY, "ScaledToZero", "the cluster has no members"),
-        (Some(_), ready) if ready < members => {
-            Said::no(ALL_REPLICAS_READY, "NotAllPodsReady", format!("{ready}/{members} Pods ready"))
+        (None, _) => ConditionState::unmet(ALL_REPLICAS_READY, "MissingStatefulSet", "Could not find StatefulSet"),
+        (Some(_), _) if members == 0 => {
+            ConditionState::unmet(ALL_REPLICAS_READY, "ScaledToZero", "the cluster has no members")
         }
-        _ => Said::yes(ALL_REPLICAS_READY, "AllPodsAreReady", ""),
+        (Some(_), ready) if ready < members => {
+            ConditionState::unmet(ALL_REPLICAS_READY, "NotAllPodsReady", format!("{ready}/{members} Pods ready"))
+        }
+        _ => ConditionState::met(ALL_REPLICAS_READY, "AllPodsAreReady", ""),
     };
     let available = if seen.endpoints > 0 {
-        Said::yes(CLUSTER_AVAILABLE, "AtLeastOneEndpointAvailable", "")
+        ConditionState::met(CLUSTER_AVAILABLE, "AtLeastOneEndpointAvailable", "")
     } else {
-        Said::no(CLUSTER_AVAILABLE, "NoEndpointsAvailable", "The service has no endpoints available")
+        ConditionState::unmet(CLUSTER_AVAILABLE, "NoEndpointsAvailable", "The service has no endpoints available")
     };
     let warnings = if is_paused(cluster) {
-        Said::no(NO_WARNINGS, "reconciliation paused", "")
+        ConditionState::unmet(NO_WARNINGS, "reconciliation paused", "")
     } else {
-        Said::yes(NO_WARNINGS, "NoWarnings", "")
+        ConditionState::met(NO_WARNINGS, "NoWarnings", "")
     };
     let conditions = [replicas, available, warnings, reconciled].map(|said| -> Condition {
         // This kind's conditions do not say which generation they are about; the status does.
-        said.after(find(&before.conditions, &said.condition), None, now)
+        said.to_condition(find(&before.conditions, &said.condition), None, now)
     });
     let secret = first_user_secret(cluster);
     let keys = ["username", "password"].map(|key| (key.to_owned(), key.to_owned())).into();
@@ -238,8 +244,8 @@ mod tests {
         Seen { brokers: Some(serde_json::from_value(brokers).unwrap()), endpoints }
     }
 
-    fn success() -> Said {
-        Said::yes(RECONCILE_SUCCESS, "Success", "")
+    fn success() -> ConditionState {
+        ConditionState::met(RECONCILE_SUCCESS, "Success", "")
     }
 
     #[test]

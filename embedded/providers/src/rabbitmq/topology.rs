@@ -6,7 +6,7 @@ use c5c3_api::ext::rabbitmq::{
     DeletionPolicy, IMPORT_LABEL, Permission, RabbitmqClusterRef, TopologyStatus, User, UserStatus, Vhost,
     user_credentials_secret,
 };
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use c5c3_kit::{Plan, Step};
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -44,7 +44,7 @@ pub(super) trait Topology: Kind + Resource<Scope = NamespaceResourceScope> {
     /// What was said before.
     fn said(&self) -> Option<&Self::Status>;
     /// What is said now.
-    fn say(&self, facts: Option<&Self::Facts>, ready: &Said, now: Timestamp) -> Self::Status;
+    fn say(&self, facts: Option<&Self::Facts>, ready: &ConditionState, now: Timestamp) -> Self::Status;
 }
 
 /// Brings the broker to what an object says, and says how that went.
@@ -69,8 +69,8 @@ pub(super) async fn reconcile<T: Topology>(object: T, client: Client) -> Result<
     };
     let failure = facts.as_ref().err().map(ToString::to_string).or(made.as_ref().err().map(ToString::to_string));
     let ready = match failure {
-        None => Said::yes("Ready", "SuccessfulCreateOrUpdate", ""),
-        Some(why) => Said::no("Ready", "FailedCreateOrUpdate", why),
+        None => ConditionState::met("Ready", "SuccessfulCreateOrUpdate", ""),
+        Some(why) => ConditionState::unmet("Ready", "FailedCreateOrUpdate", why),
     };
     let status = object.say(facts.as_ref().ok(), &ready, Timestamp::now());
     objects::report(&client, &object, MANAGER, object.said(), &status).await?;
@@ -102,12 +102,12 @@ async fn take_away<T: Topology>(object: &T, client: &Client) -> Result<(), Error
     }
 }
 
-fn conditions(before: Option<&[Condition]>, ready: &Said, now: Timestamp) -> Vec<Condition> {
-    vec![ready.after(find(before.unwrap_or_default(), "Ready"), None, now)]
+fn conditions(before: Option<&[Condition]>, ready: &ConditionState, now: Timestamp) -> Vec<Condition> {
+    vec![ready.to_condition(find(before.unwrap_or_default(), "Ready"), None, now)]
 }
 
 /// The generation that a status is about: a failure says nothing of the new one.
-fn observed(generation: Option<i64>, before: Option<i64>, ready: &Said) -> Option<i64> {
+fn observed(generation: Option<i64>, before: Option<i64>, ready: &ConditionState) -> Option<i64> {
     if ready.status == c5c3_api::blocks::ConditionStatus::True { generation } else { before }
 }
 
@@ -137,7 +137,7 @@ impl Topology for Vhost {
         self.status.as_ref()
     }
 
-    fn say(&self, _: Option<&()>, ready: &Said, now: Timestamp) -> TopologyStatus {
+    fn say(&self, _: Option<&()>, ready: &ConditionState, now: Timestamp) -> TopologyStatus {
         topology_status(self.status.as_ref(), self.metadata.generation, ready, now)
     }
 }
@@ -145,7 +145,7 @@ impl Topology for Vhost {
 fn topology_status(
     before: Option<&TopologyStatus>,
     generation: Option<i64>,
-    ready: &Said,
+    ready: &ConditionState,
     now: Timestamp,
 ) -> TopologyStatus {
     TopologyStatus {
@@ -190,7 +190,7 @@ impl Topology for User {
         self.status.as_ref()
     }
 
-    fn say(&self, credentials: Option<&Credentials>, ready: &Said, now: Timestamp) -> UserStatus {
+    fn say(&self, credentials: Option<&Credentials>, ready: &ConditionState, now: Timestamp) -> UserStatus {
         let before = self.status.clone().unwrap_or_default();
         UserStatus {
             conditions: conditions(Some(&before.conditions), ready, now),
@@ -274,7 +274,7 @@ impl Topology for Permission {
         self.status.as_ref()
     }
 
-    fn say(&self, _: Option<&String>, ready: &Said, now: Timestamp) -> TopologyStatus {
+    fn say(&self, _: Option<&String>, ready: &ConditionState, now: Timestamp) -> TopologyStatus {
         topology_status(self.status.as_ref(), self.metadata.generation, ready, now)
     }
 }

@@ -18,7 +18,7 @@ mod tls;
 use c5c3_api::blocks::ConditionStatus;
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::ext::valkey::{Valkey, ValkeyStatus};
-use c5c3_kit::condition::{Said, find};
+use c5c3_kit::condition::{ConditionState, find};
 use c5c3_kit::wait::Wait;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -60,14 +60,14 @@ async fn reconcile(valkey: Valkey, client: Client) -> Result<Action, Error> {
     };
     let said = match &outcome {
         Ok(said) => said.clone(),
-        Err(error) => Said::no("Ready", "Error", error.to_string()),
+        Err(error) => ConditionState::unmet("Ready", "Error", error.to_string()),
     };
     let status = status(&valkey, &said, Timestamp::now());
     objects::report(&client, &valkey, MANAGER, valkey.status.as_ref(), &status).await?;
     outcome.map(|_| Action::requeue(RESYNC))
 }
 
-async fn carry_out(client: &Client, valkey: &Valkey) -> Result<Said, Error> {
+async fn carry_out(client: &Client, valkey: &Valkey) -> Result<ConditionState, Error> {
     let names = Names::of(valkey);
     let mut had = objects::secret(client, &names.namespace, &names.base()).await?.unwrap_or_default();
     let password = had.remove("valkey-password").unwrap_or_else(generated::password);
@@ -82,17 +82,19 @@ async fn carry_out(client: &Client, valkey: &Valkey) -> Result<Said, Error> {
     let message = |wait: &&Wait| wait.message(Some(&names.namespace));
     let unsigned = names.tls.as_ref().filter(|_| signed.is_none());
     Ok(match (waits.first(), unsigned) {
-        (Some(wait), _) if wait.failed => Said::no("Ready", "Error", message(wait)),
-        (Some(wait), _) => Said::no("Ready", "Processing", message(wait)),
+        (Some(wait), _) if wait.failed => ConditionState::unmet("Ready", "Error", message(wait)),
+        (Some(wait), _) => ConditionState::unmet("Ready", "Processing", message(wait)),
         // It may have been issued since it was looked for, which is told by the Certificate.
-        (None, Some(secret)) => Said::no("Ready", "Processing", format!("certificate/{secret} is not issued yet")),
-        (None, None) => Said::yes("Ready", "Ready", "Dependent resources successfully reconciled"),
+        (None, Some(secret)) => {
+            ConditionState::unmet("Ready", "Processing", format!("certificate/{secret} is not issued yet"))
+        }
+        (None, None) => ConditionState::met("Ready", "Ready", "Dependent resources successfully reconciled"),
     })
 }
 
 /// Why nothing is done with a Valkey as it is.
-fn refused(valkey: &Valkey) -> Option<Said> {
-    let no = |message: &str| Some(Said::no("Ready", "Error", message));
+fn refused(valkey: &Valkey) -> Option<ConditionState> {
+    let no = |message: &str| Some(ConditionState::unmet("Ready", "Error", message));
     if valkey.spec.binding.as_ref().is_some_and(|binding| binding.template.is_some()) {
         return no("spec.binding.template: the embedded cluster writes bindings with their usual keys; leave it out");
     }
@@ -103,16 +105,16 @@ fn refused(valkey: &Valkey) -> Option<Said> {
 }
 
 /// What there is to say of a Valkey: in the words of the genuine operator, the reason of `Ready` is the state.
-fn status(valkey: &Valkey, ready: &Said, now: Timestamp) -> ValkeyStatus {
+fn status(valkey: &Valkey, ready: &ConditionState, now: Timestamp) -> ValkeyStatus {
     let before = valkey.status.clone().unwrap_or_default();
     let ready = match ready.reason.as_str() {
-        "Processing" => Said { status: ConditionStatus::Unknown, ..ready.clone() },
+        "Processing" => ConditionState { status: ConditionStatus::Unknown, ..ready.clone() },
         _ => ready.clone(),
     };
     ValkeyStatus {
         observed_generation: valkey.metadata.generation.unwrap_or_default(),
         state: Some(ready.reason.clone()),
-        conditions: vec![ready.after(find(&before.conditions, "Ready"), None, now)],
+        conditions: vec![ready.to_condition(find(&before.conditions, "Ready"), None, now)],
     }
 }
 
@@ -127,9 +129,9 @@ mod tests {
     fn the_state_is_the_reason_of_the_condition() {
         let mut valkey = valkey(json!({}));
         for (said, is_ready) in [
-            (Said::no("Ready", "Processing", "0 of 1 available"), false),
-            (Said::yes("Ready", "Ready", ""), true),
-            (Said::no("Ready", "Error", "in the way"), false),
+            (ConditionState::unmet("Ready", "Processing", "0 of 1 available"), false),
+            (ConditionState::met("Ready", "Ready", ""), true),
+            (ConditionState::unmet("Ready", "Error", "in the way"), false),
         ] {
             valkey.status = Some(status(&valkey, &said, Timestamp::UNIX_EPOCH));
             assert_eq!(valkey.status.as_ref().unwrap().state.as_ref(), Some(&said.reason));

@@ -4,7 +4,7 @@
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::ext::mariadb::WATCH_LABEL;
 use c5c3_api::ext::rabbitmq::IMPORT_LABEL;
-use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated};
+use c5c3_kit::{Child, Inputs, Ref, Step, Wait, random_secret};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::cloud::Cloud;
@@ -49,7 +49,7 @@ impl Account {
     fn made(self, part: &Part, cloud: &Cloud) -> Option<Child> {
         let account = |(label, value): (&str, &str)| {
             let name = self.secret(part);
-            let mut child = generated::secret(&cloud.namespace, &name, &[("username", part.name)], &["password"]);
+            let mut child = random_secret::child(&cloud.namespace, &name, &[("username", part.name)], &["password"]);
             // The operator of the server sees changes by this label.
             child.object.metadata.labels = Some([(label.to_owned(), value.to_owned())].into());
             child
@@ -58,7 +58,7 @@ impl Account {
             Self::Database if database_is_ours(cloud) => account((WATCH_LABEL, "")),
             Self::Queue if cloud.has(&RABBITMQ) => account(IMPORT_LABEL),
             Self::Administrator if admin(cloud).is_none() => {
-                generated::secret(&cloud.namespace, ADMIN_SECRET, &[], &["password"])
+                random_secret::child(&cloud.namespace, ADMIN_SECRET, &[], &["password"])
             }
             Self::Database | Self::Queue | Self::Administrator => return None,
         };

@@ -1,4 +1,4 @@
-//! Fields that a ControlPlane takes and this version does not act on. Each is a wait that says so: whoever asks for something
+//! Fields that a ControlPlane takes and this version does not act on. Each is a wait that says so: a user who asks for something
 //! is told that it does not come.
 
 use c5c3_api::c5c3::{Ceph, ControlPlane, ControlPlaneSpec};
@@ -9,7 +9,7 @@ use super::cloud::Cloud;
 use super::part;
 use super::parts::KORC;
 
-/// A field that nobody acts on.
+/// A field that no operator of this version acts on.
 struct Ignored {
     /// The field.
     field: &'static str,
@@ -21,7 +21,7 @@ struct Ignored {
     instead: &'static str,
 }
 
-/// Users are made with the catalog, whose own wait says that nobody makes it.
+/// Users are made with the catalog, whose own wait says that no operator creates it.
 const USERS: &[Ignored] = &[Ignored {
     field: "spec.identity.keystone.bootstrap.serviceUsers",
     is_set: |spec| {
@@ -61,7 +61,7 @@ fn ceph(spec: &ControlPlaneSpec) -> Option<&Ceph> {
 /// The wait of a ControlPlane that asks for a catalog that is kept as objects.
 pub(super) fn catalog(object: &ControlPlane) -> Wait {
     let field = &format!("{}.enabled", KORC.field);
-    nobody_acts(object, "has its catalog and identities as objects", field, "set it to false")
+    no_operator_acts(object, "has its catalog and identities as objects", field, "set it to false")
 }
 
 /// A step for each group of fields of which some are set.
@@ -70,18 +70,18 @@ pub(super) fn steps(cloud: &Cloud, object: &ControlPlane) -> Vec<Step> {
     let groups = [(part::KORC, "users", users), (part::SERVICES, "storage", STORAGE)];
     let step = |(condition, name, fields): (&'static str, &'static str, &[Ignored])| {
         let set = fields.iter().filter(|field| (field.is_set)(&object.spec));
-        let mut waits = set.map(|field| nobody_acts(object, field.what, field.field, field.instead)).peekable();
+        let mut waits = set.map(|field| no_operator_acts(object, field.what, field.field, field.instead)).peekable();
         waits.peek()?;
         Some(waits.fold(Step::new(condition).node(name, []).childless(), Step::wait))
     };
     groups.into_iter().filter_map(step).collect()
 }
 
-fn nobody_acts(object: &ControlPlane, what: &str, field: &str, instead: &str) -> Wait {
+fn no_operator_acts(object: &ControlPlane, what: &str, field: &str, instead: &str) -> Wait {
     let own = Ref::namespaced::<ControlPlane>(object.namespace().unwrap_or_default(), object.name_any());
     Wait::on(&own)
         .condition(what)
         .now(format!("sets {field}, and no operator of this version acts on it"))
         .look_at(format!("{field}: {instead}"))
-        .failed("NobodyActs")
+        .failed("NotSupported")
 }

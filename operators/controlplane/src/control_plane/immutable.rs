@@ -144,7 +144,7 @@ fn fewer(rabbitmq: &DynamicObject, asked: i32) -> Option<Problem> {
     (i64::from(asked) < is).then(|| {
         problem(
             "spec.infrastructure.rabbitmq.replicas",
-            format!("asks for {asked} of {is} members, and the operator of RabbitMQ takes none out of a cluster"),
+            format!("asks for {asked} members where the cluster has {is}, and the operator of RabbitMQ removes none"),
             format!("set it to {is} or more"),
         )
     })

@@ -16,7 +16,7 @@ use c5c3_api::ext::rabbitmq::{
 };
 use c5c3_api::ext::valkey::{Valkey, ValkeyCertManager, ValkeyMetrics, ValkeySpec, ValkeyTls};
 use c5c3_api::ext::{IssuerRef, Toggle};
-use c5c3_kit::{Child, Inputs, Ref, Step, Wait, generated, readiness};
+use c5c3_kit::{Child, Inputs, Ref, Step, Wait, random_secret, readiness};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::ObjectMeta;
@@ -40,7 +40,7 @@ pub(super) const QUEUE_SIZE: &str = "20Gi";
 /// Lines of `my.cnf`. The default of 151 connections is less than the pools of a few services hold open.
 const MY_CNF: &str = "[mariadb]\nmax_connections = 4096\n";
 
-/// What the ControlPlane's infrastructure refers to. Root's Secret is watched from the start: when someone brings it back,
+/// What the ControlPlane's infrastructure refers to. Root's Secret is watched from the start: when a user restores it,
 /// it need not carry labels of ours.
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
     let classes = [database_class(cloud), queue_class(cloud)].into_iter().flatten().map(|(_, class)| class);
@@ -76,11 +76,11 @@ fn root_secret(cloud: &Cloud) -> Ref {
     Ref::namespaced::<Secret>(&cloud.namespace, ROOT_SECRET)
 }
 
-/// The password of MariaDB's root. Servers take it once, when they begin, and nobody can read it from them: another one in
+/// The password of MariaDB's root. Servers take it once, when they are initialised, and it cannot be read from them: another one in
 /// its place would open nothing, and hide that the right one is lost. It is made before the MariaDB is, so that where there
 /// is a MariaDB there was a password.
 fn root(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Child {
-    let secret = generated::secret(&cloud.namespace, ROOT_SECRET, &[], &["password"]).kept(cloud.keeps_data());
+    let secret = random_secret::child(&cloud.namespace, ROOT_SECRET, &[], &["password"]).kept(cloud.keeps_data());
     if own(cloud, &MARIADB, inputs).is_none() {
         return secret;
     }
@@ -88,7 +88,7 @@ fn root(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Child {
         Wait::on(&root_secret(cloud))
             .condition("has the password of MariaDB's root under the key password")
             .now("is lost")
-            .because("servers know the password that they began with, so no new one is made up")
+            .because("servers keep the password that they were initialised with, so no new one is generated")
             .look_at(format!("restore secret/{ROOT_SECRET} from a backup, with the value that it had"))
             .failed("RootPasswordLost"),
     )

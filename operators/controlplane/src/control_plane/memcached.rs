@@ -128,7 +128,7 @@ fn resources(megabytes: u64) -> Value {
     json!({"requests": {"cpu": format!("{processor}m"), "memory": memory}, "limits": {"memory": memory}})
 }
 
-/// Memcached asks nobody who they are: only the namespace itself may ask it.
+/// Memcached has no authentication: only pods of the namespace may connect.
 fn network_policy() -> Value {
     json!({
         "podSelector": {"matchLabels": labels()},

@@ -1,5 +1,5 @@
 //! ControlPlane: one object that becomes an OpenStack. Infrastructure, Keystone and Placement so far; the objects of the other
-//! services are made too, and say themselves that nobody acts on them yet.
+//! services are made too, and their status says that no operator acts on them yet.
 
 mod accounts;
 mod cloud;
@@ -67,7 +67,7 @@ impl Controller for ControlPlanes {
 
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
         let Ok(cloud) = Cloud::new(&inputs.object) else { return Vec::new() };
-        // Of parts that hold data it matters also that they are there when nobody asks for them any more.
+        // Of parts that hold data it matters also that they exist when the spec no longer has them.
         let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
         let own = parts.filter_map(|part| reference(&cloud, part));
         own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).collect()
@@ -92,11 +92,11 @@ impl Controller for ControlPlanes {
         }
         plan = ignored::steps(cloud, &inputs.object).into_iter().fold(plan, Plan::step);
         let left = PARTS.iter().filter(|part| !cloud.has(part));
-        plan = left.fold(plan, |plan, part| plan.dropped(part.name));
+        plan = left.fold(plan, |plan, part| plan.without_step(part.name));
         for condition in Self::CONDITIONS {
             if !plan.steps.iter().any(|step| step.condition == *condition) {
                 let step = Step::new(condition).node(condition, []).childless();
-                plan = plan.step(step.done("nothing of it is asked for"));
+                plan = plan.step(step.done("it is not part of the spec"));
             }
         }
         progress::status(plan, cloud, inputs)
@@ -138,18 +138,18 @@ fn step(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> St
     }
 }
 
-/// Says of an object that nobody acts on it, to who waits for it.
+/// Says of an object, in the wait for it, that it has no operator.
 fn explained(part: &Part, child: Child) -> Child {
     if part.operated {
         return child;
     }
     child.because(format!(
-        "this version has no operator for {}, so nobody acts on the object: set {}.enabled to false to go without it",
+        "this version has no operator for {}, so the object does not become ready; set {}.enabled to false to go without it",
         part.name, part.field
     ))
 }
 
-/// Takes over an object that somebody made for the ControlPlane.
+/// Adopts an object that a user created for the ControlPlane.
 fn adopting(part: &Part, child: Child, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Child {
     let found = reference(cloud, part).and_then(|object| inputs.get(&object));
     if found.is_some_and(is_adopted) { child.adoptable() } else { child }
@@ -162,7 +162,7 @@ fn own<'i>(cloud: &Cloud, part: &Part, inputs: &'i Inputs<ControlPlane>) -> Opti
     ((ours || is_adopted(object)) && cloud.existing(part).is_none()).then_some(object)
 }
 
-/// Whether somebody made an object for the ControlPlane to take over.
+/// Whether a user created an object for the ControlPlane to adopt.
 fn is_adopted(object: &DynamicObject) -> bool {
     object.annotations().get(ADOPT).is_some_and(|adopt| adopt == "true")
 }

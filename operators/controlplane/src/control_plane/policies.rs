@@ -7,8 +7,8 @@ use c5c3_api::blocks::PolicyOverrides;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::{Problem, problem};
 use c5c3_kit::Inputs;
-use c5c3_service::Catalogue;
-use c5c3_service::policy::{self, Unusable};
+use c5c3_service::ReleaseOptions;
+use c5c3_service::policy::{self, PolicyError};
 
 use super::cloud::Cloud;
 use super::part::Part;
@@ -30,20 +30,22 @@ fn global(cloud: &Cloud) -> Option<&PolicyOverrides> {
     cloud.spec.global.as_ref()?.policy_overrides.as_ref()
 }
 
-fn catalogue(part: &Part, cloud: &Cloud) -> Option<&'static Catalogue> {
-    Catalogue::of(part.name, cloud.release.name)
+fn release_options(part: &Part, cloud: &Cloud) -> Option<&'static ReleaseOptions> {
+    ReleaseOptions::of(part.name, cloud.release.name)
 }
 
 /// Whether some service is known to have a policy.
 fn is_claimed(name: &str, cloud: &Cloud) -> bool {
-    PARTS.iter().any(|part| catalogue(part, cloud).is_some_and(|catalogue| catalogue.has_policy(name)))
+    PARTS
+        .iter()
+        .any(|part| release_options(part, cloud).is_some_and(|release_options| release_options.has_policy(name)))
 }
 
-/// The rules for all services that are for this one: those that it has, or, if nobody knows what it has, those that no
+/// The rules for all services that are for this one: those that it has, or, if its policies are not listed, those that no
 /// other service is known to have. Rules that these refer to go with them.
 fn chosen(part: &Part, all: &Rules, own: &Rules, cloud: &Cloud) -> Rules {
-    let is_its_own = |name: &str| match catalogue(part, cloud) {
-        Some(catalogue) => catalogue.has_policy(name),
+    let is_its_own = |name: &str| match release_options(part, cloud) {
+        Some(release_options) => release_options.has_policy(name),
         None => !is_claimed(name, cloud),
     };
     let mut chosen: Rules = all.iter().filter(|(name, _)| is_its_own(name)).map(owned).collect();
@@ -70,18 +72,20 @@ fn references(rule: &str) -> Vec<String> {
 }
 
 /// The names that no service has. A name without a colon is a rule for other rules to use, which anybody may add; and as
-/// long as nobody knows what some service of the cloud has, a name may be one of its.
+/// long as the policies of some service of the cloud are not listed, a name may be one of them.
 pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
     let Some(all) = global(cloud).filter(|all| !all.rules.is_empty()) else { return Vec::new() };
     let services: Vec<&Part> = cloud.parts().filter(|part| part.takes(&["policyOverrides"])).collect();
-    let catalogues: Vec<&Catalogue> = services.iter().filter_map(|part| catalogue(part, cloud)).collect();
-    if catalogues.is_empty() || catalogues.len() < services.len() {
+    let release_optionss: Vec<&ReleaseOptions> =
+        services.iter().filter_map(|part| release_options(part, cloud)).collect();
+    if release_optionss.is_empty() || release_optionss.len() < services.len() {
         return Vec::new();
     }
     let unknown = all.rules.keys().filter(|name| name.contains(':') && !is_claimed(name, cloud));
     unknown
         .map(|name| {
-            let hint = catalogues.iter().find_map(|catalogue| nearest(name, catalogue, cloud, inputs));
+            let hint =
+                release_optionss.iter().find_map(|release_options| nearest(name, release_options, cloud, inputs));
             problem(
                 format!("spec.global.policyOverrides.rules.{name}"),
                 format!("is a policy that no service of {} has", cloud.release.name),
@@ -92,11 +96,16 @@ pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Prob
 }
 
 /// What a service would say about a policy that it does not have.
-fn nearest(name: &str, catalogue: &Catalogue, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<String> {
+fn nearest(
+    name: &str,
+    release_options: &ReleaseOptions,
+    cloud: &Cloud,
+    inputs: &Inputs<ControlPlane>,
+) -> Option<String> {
     let rules = [(name.to_owned(), String::new())].into();
     let asked = PolicyOverrides { rules, config_map_ref: None };
-    match policy::rules(Some(&asked), inputs, &cloud.namespace, Some(catalogue)) {
-        Err(Unusable::Problems(found)) => found.into_iter().map(|found| found.fix).find(|fix| !fix.is_empty()),
-        Ok(_) | Err(Unusable::Wait(_)) => None,
+    match policy::rules(Some(&asked), inputs, &cloud.namespace, Some(release_options)) {
+        Err(PolicyError::Problems(found)) => found.into_iter().map(|found| found.fix).find(|fix| !fix.is_empty()),
+        Ok(_) | Err(PolicyError::Wait(_)) => None,
     }
 }

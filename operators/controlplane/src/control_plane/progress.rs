@@ -37,13 +37,13 @@ pub(super) fn status(plan: Plan, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -
 impl State {
     fn of(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Self {
         let Some(reference) = reference(cloud, part) else {
-            let missing = Some("nobody acts on it in this version".to_owned());
+            let missing = Some("this version has no operator for it".to_owned());
             return Self { part, missing, is_behind: false, version: None };
         };
         // What becomes of an object that exists already is no update of this cloud.
         let is_ours = cloud.existing(part).is_none();
         let Some(object) = inputs.get(&reference) else {
-            let missing = Some("is not there yet".to_owned());
+            let missing = Some("does not exist yet".to_owned());
             return Self { part, missing, is_behind: is_ours && part.operated, version: None };
         };
         let missing = readiness::wait(&reference, object).map(|wait| wait.now.unwrap_or(wait.condition));
@@ -89,7 +89,7 @@ fn phase(states: &[State]) -> &'static str {
     }
 }
 
-/// An update is under way while a part is behind, and from then on until everything is ready that somebody acts on. A part
+/// An update is under way while a part is behind, and from then on until everything is ready that has an operator. A part
 /// that fails when no update is under way starts none.
 fn update_phase(states: &[State], object: &ControlPlane) -> UpdatePhase {
     let last = object.status.as_ref().and_then(|status| status.update_phase);

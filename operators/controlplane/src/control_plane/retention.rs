@@ -2,7 +2,7 @@
 //! the policies of services.
 
 use c5c3_api::ext::mariadb::MariaDB;
-use c5c3_kit::retention::{Follow, Retained};
+use c5c3_kit::retention::{Confirmation, Retained};
 use c5c3_kit::{KindRef, Ref, Wait};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Secret;
@@ -47,34 +47,34 @@ pub(super) fn mariadb(_: &Part, namespace: &str, keeps: bool) -> Vec<Retained> {
     let policy = if keeps { Value::Null } else { "Delete".into() };
     let retained = Retained::new(Ref::namespaced::<MariaDB>(namespace, "mariadb"))
         .fields(json!({"spec": {"storage": {"pvcRetentionPolicy": {"whenDeleted": policy}}}}));
-    let mariadb = if keeps { retained.follow(volumes(namespace)) } else { retained };
+    let mariadb = if keeps { retained.confirmed_by(volumes(namespace)) } else { retained };
     vec![secret(namespace, ROOT_SECRET).kept(keeps), mariadb]
 }
 
 /// The operator of MariaDB need not carry a change of the policy over to a StatefulSet that is there already.
-fn volumes(namespace: &str) -> Follow {
+fn volumes(namespace: &str) -> Confirmation {
     let object = Ref::namespaced::<StatefulSet>(namespace, "mariadb");
     let patch = r#"{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain"}}}"#;
     let wait = Wait::on(&object)
         .condition("keeps its volumes")
-        .because("spec.deletionPolicy is Retain, and they would go with it")
+        .because("spec.deletionPolicy is Retain, and they would be deleted with it")
         .look_at(format!("kubectl patch statefulset mariadb -n {namespace} --type merge -p '{patch}'"));
-    Follow { object, unwanted: ("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted", "Delete".into()), wait }
+    Confirmation { object, unwanted: ("/spec/persistentVolumeClaimRetentionPolicy/whenDeleted", "Delete".into()), wait }
 }
 
 pub(super) fn keystone(part: &Part, namespace: &str, keeps: bool) -> Vec<Retained> {
     let follow = |retained: Retained| {
         let keys = KEYS.iter().filter(|_| keeps);
-        keys.fold(retained, |retained, name| retained.follow(key(namespace, name)))
+        keys.fold(retained, |retained, name| retained.confirmed_by(key(namespace, name)))
     };
     service(part, namespace, keeps).into_iter().map(follow).collect()
 }
 
-fn key(namespace: &str, name: &str) -> Follow {
+fn key(namespace: &str, name: &str) -> Confirmation {
     let object = Ref::namespaced::<Secret>(namespace, name);
     let wait = Wait::on(&object)
-        .condition("stays when keystone/keystone goes")
-        .because("spec.deletionPolicy is Retain, and the operator of Keystone has not followed yet")
+        .condition("is retained when keystone/keystone is deleted")
+        .because("spec.deletionPolicy is Retain, and the operator of Keystone has not applied it yet")
         .look_at("c5c3 why keystone/keystone");
-    Follow { object, unwanted: ("/metadata/ownerReferences/0/kind", "Keystone".into()), wait }
+    Confirmation { object, unwanted: ("/metadata/ownerReferences/0/kind", "Keystone".into()), wait }
 }

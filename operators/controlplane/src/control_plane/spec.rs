@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_adds_what_nobody_decided() {
+    fn a_template_adds_what_is_not_decided() {
         let template = map(&json!({"press": {"screw": "iron"}, "apples": {"green": 2}, "label": "x", "barrels": 3}));
         assert!(decided().conflicts("here", &template).is_empty());
         assert_eq!(

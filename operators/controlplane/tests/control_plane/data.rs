@@ -26,7 +26,7 @@ async fn a_root_password_that_is_lost_is_asked_for_and_not_made_up_again() {
         .await;
     assert_eq!(stage.password(&home).await, None, "servers would not take another one");
 
-    // As someone writes it who has the value and nothing else.
+    // As a user writes it who has the value and nothing else.
     let restored = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mariadb-root-credentials"},
         "data": made.data["data"]});
     let params = PatchParams::apply("someone");
@@ -119,7 +119,7 @@ async fn data_that_is_to_stay_after_all_stays_though_the_operator_heard_of_it_la
     stage.owned(&home, "Secret/mariadb-root-credentials").await;
     stage.plays_keystone(&home).await;
     stage.stop().await;
-    // The release is one that nobody knows: what is said of data holds all the same.
+    // The release is unknown: the deletion policy applies all the same.
     stage.apply(&home, &json!({"openStackRelease": "2031.1", "services": {"keystone": {}}})).await;
     stage.api(&home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
     stage.kill();
@@ -131,7 +131,10 @@ async fn data_that_is_to_stay_after_all_stays_though_the_operator_heard_of_it_la
         .await;
     stage.until_reason(&home, "Ready", "Deleting").await;
     let message = stage.condition(&home, "Ready").await["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("secret/keystone-fernet-keys: stays when keystone/keystone goes"), "{message}");
+    assert!(
+        message.contains("secret/keystone-fernet-keys: is retained when keystone/keystone is deleted"),
+        "{message}"
+    );
     let mariadb = stage.get(&home, "MariaDB/mariadb").await.unwrap();
     assert_eq!(mariadb.data["spec"]["storage"].pointer("/pvcRetentionPolicy/whenDeleted"), None);
     for part in ["Keystone/keystone", "MariaDB/mariadb"] {
@@ -175,7 +178,7 @@ async fn volumes_that_would_go_against_the_policy_hold_their_server_and_say_how_
 }
 
 #[tokio::test]
-async fn a_database_that_is_down_keeps_nobody_from_hearing_that_data_stays() {
+async fn the_deletion_policy_is_applied_while_the_database_is_down() {
     let stage = Stage::set().await;
     let home = stage.cluster.namespace();
     stage.ready(home, &json!({"deletionPolicy": "Delete", "services": {"keystone": {}}})).await;

@@ -47,7 +47,7 @@ async fn keystone_starts_when_what_it_needs_is_ready_and_waits_for_nothing_else(
 }
 
 #[tokio::test]
-async fn somebody_who_undoes_what_is_written_is_named_and_not_fought_without_end() {
+async fn a_client_that_reverts_writes_is_named_and_the_writes_are_limited() {
     let stage = Stage::set().await;
     let home = stage.cluster.namespace();
     stage.ready(home, &small()).await;
@@ -64,11 +64,11 @@ async fn somebody_who_undoes_what_is_written_is_named_and_not_fought_without_end
         })
         .await;
     let message = stage.condition(home, "InfrastructureReady").await["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("statefulset/memcached was changed back"), "{message}");
+    assert!(message.contains("statefulset/memcached was reverted"), "{message}");
     assert!(message.contains("its other field managers are meddler"), "{message}");
     meddle().await;
 
-    // Whoever asks for something else is heard at once.
+    // Another desired state is written at once.
     stage.apply(home, &json!({"services": {"keystone": {}}, "infrastructure": {"memcached": {"replicas": 2}}})).await;
     stage
         .until("it is written", async || {
@@ -103,7 +103,7 @@ async fn an_unchanged_control_plane_makes_no_write() {
         })
         .await;
     let (then, counted) = (versions().await, reports());
-    // A child that is touched by someone starts a reconcile of its owner.
+    // A child that another client changes starts a reconcile of its owner.
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"someone.example.org/was-here": "yes"}}}));
     stage.api(home, "Service").patch("memcached", &PatchParams::default(), &touch).await.unwrap();
     stage.until("it was looked at again", async || reports() != counted).await;

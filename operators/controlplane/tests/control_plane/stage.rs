@@ -7,7 +7,7 @@ use c5c3_harness::{Limited, TestCluster};
 use c5c3_kit::http::Readiness;
 use c5c3_kit::leader::Election;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::{Controller, KindRef, Ref, Settings, access};
 use c5c3_operator_controlplane::operator;
 use k8s_openapi::api::core::v1::Secret;
@@ -62,7 +62,7 @@ impl Stage {
         self.operator = start(&self.client, &self.metrics, None);
     }
 
-    /// Ends the operator: nobody hears of anything until another one is started.
+    /// Ends the operator: nothing is reconciled until another one is started.
     pub(crate) async fn stop(&mut self) {
         self.operator.abort();
         let _ = (&mut self.operator).await;
@@ -222,7 +222,7 @@ pub(crate) fn start(client: &Client, metrics: &Metrics, namespace: Option<String
     let (client, metrics) = (client.clone(), metrics.clone());
     let (first_retry, last_retry) = (Duration::from_millis(20), Duration::from_secs(1));
     let election = namespace.as_ref().map(|home| Election::new(home, "leader", "someone"));
-    let pace = Pace { namespace, first_retry, last_retry, ..Pace::default() };
+    let pace = RunOptions { namespace, first_retry, last_retry, ..RunOptions::default() };
     let settings = Settings { pace, election };
     tokio::spawn(async move {
         operator(false).run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;

@@ -56,7 +56,7 @@ const INFRASTRUCTURE: &[Row] = &[
     ("mariadb.tls.clientSecretRef.name", "'a'", "'b'", Takes(DB, "/database/tls/clientSecretRef/name", "'b'")),
     ("mariadb.tls.clientSecretRef.key", "", "'b'", Refused("tls.crt and tls.key")),
     ("rabbitmq.replicas", "3", "5", Takes("rabbitmqcluster/rabbitmq", "/replicas", "5")),
-    ("rabbitmq.replicas", "3", "1", Refused("takes none out of a cluster")),
+    ("rabbitmq.replicas", "3", "1", Refused("RabbitMQ removes none")),
     ("rabbitmq.replicas", "3", "4", Refused("is even")),
     ("rabbitmq.storageSize", "'10Gi'", "'20Gi'", Takes("rabbitmqcluster/rabbitmq", "/persistence/storage", "'20Gi'")),
     ("rabbitmq.storageSize", "'10Gi'", "'5Gi'", Refused("no volume can become")),

@@ -36,7 +36,7 @@ fn a_storage_class_that_is_not_there_holds_up_its_own_part_and_no_other() {
         json!({"infrastructure": {"mariadb": {"storageClass": "gold"}, "rabbitmq": {}}, "services": {"keystone": {}}});
     assert_eq!(
         waits_for(&spec, &[]),
-        ["mariadb: storageclass/gold not found; spec.infrastructure.mariadb.storageClass names it; \
+        ["mariadb: storageclass/gold does not exist; spec.infrastructure.mariadb.storageClass names it; \
           kubectl get storageclasses; change the field to one of them, or create this one"]
     );
     let made = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "metadata": {"name": "mariadb"}, "spec": {}});
@@ -55,8 +55,8 @@ fn an_administrators_secret_that_is_not_there_is_named_with_its_field() {
              create it: kubectl create secret generic boss -n cellar --from-literal=word=..."
         )
     };
-    assert_eq!(waits_for(&spec, &[]), [expected("not found")]);
-    assert_eq!(waits_for(&spec, &[secret("boss", &["password"])]), [expected("lacks the key word")]);
+    assert_eq!(waits_for(&spec, &[]), [expected("does not exist")]);
+    assert_eq!(waits_for(&spec, &[secret("boss", &["password"])]), [expected("has no key word")]);
     assert!(waits_for(&spec, &[secret("boss", &["word"])]).is_empty());
 }
 
@@ -65,7 +65,7 @@ fn accounts_on_servers_that_exist_already_must_be_brought_along() {
     let spec = json!({"infrastructure": {"mariadb": {"host": "db.example.org"}}, "services": {"keystone": {}}});
     assert_eq!(
         waits_for(&spec, &[secret("keystone-db-credentials", &["username"])]),
-        ["keystone: secret/keystone-db-credentials lacks the key password; keystone signs in \
+        ["keystone: secret/keystone-db-credentials has no key password; keystone signs in \
           with it to the server of spec.infrastructure.mariadb.host; create it: kubectl \
           create secret generic keystone-db-credentials -n cellar --from-literal=username=... --from-literal=password=..."]
     );
@@ -80,15 +80,15 @@ fn an_issuer_that_is_not_there_is_named_with_its_field() {
     });
     let said = |part: &str| {
         format!(
-            "{part}: waiting for clusterissuer/notary: exists (not found); spec.global.tls.issuerRef names it; \
-             look at: create it, or set spec.global.tls.enabled to false"
+            "{part}: clusterissuer/notary does not exist; spec.global.tls.issuerRef names it; \
+             create it, or set spec.global.tls.enabled to false"
         )
     };
     assert_eq!(waits_for(&spec, &[]), ["mariadb", "rabbitmq"].map(said));
 }
 
 #[test]
-fn a_catalog_that_nobody_keeps_is_said_so_and_holds_up_nothing_else() {
+fn a_catalog_without_an_operator_is_reported_and_delays_nothing_else() {
     let spec = json!({"services": {"keystone": {}, "glance": {}}, "korc": {"enabled": true}});
     let plan = plan(&lab(&spec), &[]).unwrap();
     assert_eq!(
@@ -115,7 +115,7 @@ fn settings_of_a_catalog_that_is_switched_off_are_refused() {
 }
 
 #[test]
-fn storage_that_nobody_connects_is_said_so() {
+fn storage_without_an_operator_is_reported() {
     let spec = json!({
         "services": {"keystone": {}},
         "storage": {"storageClusters": ["a"], "ceph": {"monitors": ["192.0.2.1:6789"], "filesystem": {"name": "x"}}},

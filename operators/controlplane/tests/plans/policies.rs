@@ -1,4 +1,4 @@
-//! Policies for all services: each gets what it has, and a name that nobody has is the ControlPlane's own mistake.
+//! Policies for all services: each gets what it has, and a name that no service has is the ControlPlane's own mistake.
 
 use serde_json::{Value, json};
 

@@ -88,7 +88,10 @@ async fn keys_and_backups_that_are_to_stay_after_all_stay_though_the_operator_he
     keystones.patch("gate", &PatchParams::default(), &Patch::Merge(wrong)).await.unwrap();
     keystones.delete("gate", &DeleteParams::background()).await.unwrap();
     let before = fernet_keys(&stage).await;
-    assert!(before.metadata.owner_references.is_some_and(|owners| !owners.is_empty()), "nobody has heard of it yet");
+    assert!(
+        before.metadata.owner_references.is_some_and(|owners| !owners.is_empty()),
+        "the operator has not acted on it yet"
+    );
     let _running = stage.operate();
     gone(&stage, "gate-fernet-keys-rotation").await;
     for name in ["gate-fernet-keys", "gate-credential-keys"] {

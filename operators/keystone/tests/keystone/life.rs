@@ -118,7 +118,7 @@ async fn an_operator_that_is_killed_again_and_again_loses_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_of_somebodys_is_left_alone_and_reported() {
+async fn a_foreign_object_is_left_alone_and_reported() {
     let stage = stage().await;
     let mine = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "gate", "namespace": "cloud"},
                       "spec": {"ports": [{"port": 80}]}});
@@ -244,7 +244,7 @@ async fn keys_are_rotated_although_the_spec_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_somebody_brings_along_are_used_and_taken_over() {
+async fn keys_that_a_user_provides_are_used_and_taken_over() {
     let stage = stage().await;
     let brought = KeySet::new(Key::new([7; 32]), Key::new([8; 32]));
     for name in ["gate-fernet-keys", "gate-credential-keys"] {

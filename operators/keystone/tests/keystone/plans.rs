@@ -24,7 +24,7 @@ fn the_plan_of_a_keystone_with_everything() {
 }
 
 #[test]
-fn the_plan_of_a_keystone_on_servers_of_somebodys() {
+fn the_plan_of_a_keystone_on_external_servers() {
     insta::assert_snapshot!(plan(BROWNFIELD).golden());
 }
 
@@ -120,7 +120,7 @@ fn addresses_are_let_in_beside_pods() {
 }
 
 #[test]
-fn keys_that_cannot_be_read_are_left_for_somebody_to_mend() {
+fn keys_that_cannot_be_read_are_left_for_a_user_to_correct() {
     let world = world().with(secret("gate-fernet-keys", &[("0", "torn")]));
     let plan = world.plan(&keystone(&json!({}))).unwrap();
     let keys = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == "keys").unwrap();

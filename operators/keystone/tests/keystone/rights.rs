@@ -20,7 +20,7 @@ async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() 
     stage.create(&keystone(&json!({}))).await;
     stage.until_ready().await;
 
-    // What is changed, made anew and taken away.
+    // What is changed, created again and deleted.
     let keystones: Api<Keystone> = Api::namespaced(stage.client.clone(), "cloud");
     let policy = json!({"policyOverrides": {"configMapRef": {"name": "keystone-policy"}}, "replicas": 1});
     let patch = Patch::Merge(json!({ "spec": policy }));

@@ -47,9 +47,9 @@ fn a_rotation_that_was_missed_twice_is_a_failure_that_names_what_rotates_and_wha
     assert_eq!(
         wait.message(Some("cloud")),
         "cronjob/gate-fernet-rotate ran last at 2026-01-11T00:00:00Z, and key 1 is the primary since \
-         2026-01-01T00:00:00Z; its schedule has come twice without a new key; \
+         2026-01-01T00:00:00Z; two scheduled runs produced no new key; \
          kubectl describe pods -l app.kubernetes.io/instance=gate,app.kubernetes.io/component=rotate -n cloud; \
-         when that is mended: kubectl create job --from=cronjob/gate-fernet-rotate gate-fernet-rotate-by-hand -n cloud"
+         after the cause is fixed: kubectl create job --from=cronjob/gate-fernet-rotate gate-fernet-rotate-by-hand -n cloud"
     );
 }
 

@@ -33,7 +33,7 @@ async fn another(stage: &Stage, than: &str) -> String {
 
 /// A Keystone whose bootstrap runs and runs, and the name of the Job.
 async fn begun(stage: &Stage) -> String {
-    stage.jobs.endless(Some("gate-bootstrap-"));
+    stage.jobs.never_finish(Some("gate-bootstrap-"));
     stage.create(&keystone(&json!({}))).await;
     another(stage, "").await
 }
@@ -67,7 +67,7 @@ async fn a_run_that_works_is_let_finish_before_the_next_one_starts() {
     stage.until(is_told).await;
     assert_eq!(bootstraps(&stage).await, [first.as_str()]);
 
-    stage.jobs.endless(None);
+    stage.jobs.never_finish(None);
     stage.until_ready().await;
     assert_ne!(another(&stage, &first).await, first);
 }
@@ -79,6 +79,6 @@ async fn a_run_that_does_nothing_makes_way_for_the_next_one() {
     let first = begun(&stage).await;
     change_password(&stage).await;
     another(&stage, &first).await;
-    stage.jobs.endless(None);
+    stage.jobs.never_finish(None);
     stage.until_ready().await;
 }

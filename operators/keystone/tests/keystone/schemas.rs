@@ -27,7 +27,7 @@ fn check(plan: &Plan) -> Vec<String> {
     let mut checked = Vec::new();
     for child in plan.children() {
         let problems = if child.resource.kind == "HTTPRoute" {
-            Some(schemas::filled_in(&http_route(), &json!(child.object)))
+            Some(schemas::defaulted_fields(&http_route(), &json!(child.object)))
         } else {
             schemas::problems(child)
         };

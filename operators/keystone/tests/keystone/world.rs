@@ -1,7 +1,7 @@
 //! What is there beside a Keystone when a plan is made for it.
 
 use c5c3_operator_keystone::{Identity, operator};
-use c5c3_stage::Rest;
+use c5c3_stage::BackingObjects;
 pub use c5c3_stage::{file, secret};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub async fn stage() -> Stage {
 /// A world needs nothing of others.
 #[test]
 fn a_keystone_needs_no_keystone() {
-    let others = Rest::objects().iter().filter(|object| object["kind"] == "Keystone").count();
+    let others = BackingObjects::objects().iter().filter(|object| object["kind"] == "Keystone").count();
     assert_eq!(others, 1);
     let plan = world().without("keystone").plan(&keystone(&json!({}))).unwrap();
     assert!(plan.steps.iter().all(|step| step.node.as_ref().unwrap().name != "auth"));

@@ -84,13 +84,13 @@ words! {
     CreationPolicy {
         /// The ExternalSecret's; it goes with it.
         Owner = "Owner",
-        /// Nobody's; it stays.
+        /// It has no owner, and stays.
         Orphan = "Orphan",
-        /// Somebody else's, who has made it.
+        /// Another owner's, which created it.
         Merge = "Merge",
         /// No Secret is written.
         None = "None",
-        /// Somebody else's, but made if missing.
+        /// Another owner's, but created if it does not exist.
         CreateOrMerge = "CreateOrMerge",
     }
 }

@@ -117,7 +117,7 @@ pub struct GaleraPrimary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GaleraRecovery {
-    /// Whether it starts the cluster anew.
+    /// Whether it bootstraps a new cluster.
     #[serde(default)]
     pub enabled: bool,
     /// How many servers must be healthy, as a number or in percent.

@@ -147,7 +147,7 @@ pub struct UserSpec {
 }
 
 impl UserSpec {
-    /// Connections for whoever cannot count its workers. The server's own `max_connections` stays the bound for all.
+    /// Connections for a user whose number of workers is not known. The server's own `max_connections` stays the bound for all.
     pub const MANY_CONNECTIONS: i32 = 1000;
 
     /// The user `name` with `MANY_CONNECTIONS`; one who knows better sets `max_user_connections`.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use c5c3_api::blocks::{Condition, ConditionStatus};
 use c5c3_api::ext::mariadb::{CleanupPolicy, Database, Grant, MariaDB, MariaDbRef, User, WATCH_LABEL};
 use c5c3_api::ext::{Readiness, Ready};
-use c5c3_kit::condition::Said;
+use c5c3_kit::condition::ConditionState;
 use c5c3_kit::hash;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -194,7 +194,7 @@ impl<K: InServer> Look<'_, K> {
         }
         let Some(mariadb) = mariadb else {
             let why = format!("spec.mariaDbRef: mariadb/{} is not there", named.name);
-            return self.say(Said::no("Ready", "Failed", why), false).await;
+            return self.say(ConditionState::unmet("Ready", "Failed", why), false).await;
         };
         if named.wait_for_it.unwrap_or(true)
             && let Ready::No { message, .. } = mariadb.readiness()
@@ -203,11 +203,13 @@ impl<K: InServer> Look<'_, K> {
             if self.ready().is_some_and(|ready| ready.status == ConditionStatus::True) {
                 return Ok(Action::requeue(AGAIN));
             }
-            return self.say(Said::no("Ready", "Failed", format!("MariaDB not ready: {message}")), false).await;
+            return self
+                .say(ConditionState::unmet("Ready", "Failed", format!("MariaDB not ready: {message}")), false)
+                .await;
         }
         match self.carry_out(&mariadb).await? {
-            Ok(()) => self.say(Said::yes("Ready", "Created", "Created"), true).await,
-            Err((reason, why)) => self.say(Said::no("Ready", reason, why), false).await,
+            Ok(()) => self.say(ConditionState::met("Ready", "Created", "Created"), true).await,
+            Err((reason, why)) => self.say(ConditionState::unmet("Ready", reason, why), false).await,
         }
     }
 
@@ -266,7 +268,9 @@ impl<K: InServer> Look<'_, K> {
             && let Err(error) = access.carry_out(&object.removal()).await
             && !error.is_nothing_there()
         {
-            return self.say(Said::no("Ready", "Failed", format!("cannot be taken back: {error}")), false).await;
+            return self
+                .say(ConditionState::unmet("Ready", "Failed", format!("cannot be taken back: {error}")), false)
+                .await;
         }
         self.done.set(&object.uid().unwrap_or_default(), None);
         objects::hold(self.client, object, K::FINALIZER, false).await?;
@@ -279,10 +283,10 @@ impl<K: InServer> Look<'_, K> {
         conditions.into_iter().find(|condition| condition.r#type == "Ready")
     }
 
-    async fn say(&self, said: Said, carried_out: bool) -> Result<Action, Error> {
+    async fn say(&self, said: ConditionState, carried_out: bool) -> Result<Action, Error> {
         let before = self.object.status();
         let mut status = if before.is_object() { before.clone() } else { json!({}) };
-        status["conditions"] = json!([said.after(self.ready().as_ref(), None, Timestamp::now())]);
+        status["conditions"] = json!([said.to_condition(self.ready().as_ref(), None, Timestamp::now())]);
         if carried_out {
             for (field, value) in self.object.also().as_object().into_iter().flatten() {
                 status[field] = value.clone();

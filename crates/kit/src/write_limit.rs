@@ -1,4 +1,4 @@
-//! A brake on writes that another client reverts: an operator, a person, a webhook, a policy engine that deletes. Each of them
+//! A limit on writes that another client reverts: an operator, a person, a webhook, a policy engine that deletes. Each of them
 //! would be answered by the next write, and that by the next undoing, as fast as both can.
 //!
 //! Whether an apply changed an object is told by its entry in the managed fields, which the API server dates only then. A
@@ -15,7 +15,7 @@ use crate::object::Ref;
 use crate::ownership::Owner;
 use crate::wait::Wait;
 
-/// How often the same may be written within the window: more often than somebody who tries things out by hand undoes it.
+/// How often the same may be written within the window: more often than a person who tries things out by hand reverts it.
 const MOST: usize = 10;
 const WINDOW: Duration = Duration::from_mins(10);
 
@@ -80,11 +80,11 @@ impl Record {
 
 /// What was written lately, owner by owner.
 #[derive(Debug, Default)]
-pub struct Brake {
+pub struct WriteLimit {
     records: Mutex<HashMap<Ref, HashMap<Ref, Record>>>,
 }
 
-impl Brake {
+impl WriteLimit {
     /// How long a child is to be left as it is; none if it may be written.
     pub(crate) fn pause(&self, owner: &Owner, child: &Ref, intent: &str, now: Timestamp) -> Option<Pause> {
         self.records().get(&owner.reference)?.get(child)?.pause(intent, now)
@@ -130,7 +130,7 @@ impl Brake {
 }
 
 /// The wait for others to leave a child alone, which names the other field managers.
-pub(crate) fn fought(reference: &Ref, pause: &Pause, manager: &str) -> Wait {
+pub(crate) fn write_conflict(reference: &Ref, pause: &Pause, manager: &str) -> Wait {
     let others: Vec<&str> = pause.others.iter().map(String::as_str).collect();
     let minutes = WINDOW.as_secs() / 60;
     let now = match others.as_slice() {
@@ -139,11 +139,11 @@ pub(crate) fn fought(reference: &Ref, pause: &Pause, manager: &str) -> Wait {
         }
         [] => {
             format!(
-                "was changed back {MOST} times in {minutes} minutes by a mutating webhook: it has no other field manager"
+                "was reverted {MOST} times in {minutes} minutes by a mutating webhook: it has no other field manager"
             )
         }
         others => format!(
-            "was changed back {MOST} times in {minutes} minutes; its other field managers are {}, or a mutating webhook \
+            "was reverted {MOST} times in {minutes} minutes; its other field managers are {}, or a mutating webhook \
              changes it",
             others.join(", ")
         ),
@@ -190,7 +190,7 @@ mod tests {
         Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
     }
 
-    /// An object that our apply changed at that second, and somebody else at every other.
+    /// An object that our apply changed at that second, and another manager at every other.
     fn changed_at(seconds: i64) -> ObjectMeta {
         let entry = |manager: &str, operation: &str, time: i64| json!({"manager": manager, "operation": operation, "time": at(time)});
         let fields =

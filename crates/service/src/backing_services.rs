@@ -5,12 +5,12 @@ use c5c3_kit::{Inputs, Wait};
 use kube::Resource;
 
 use crate::cache::Servers;
-use crate::database::{Account, Opened, Server};
-use crate::fragment::Setting;
+use crate::database::{Account, DatabaseConnection, Server};
+use crate::extra_config::Setting;
 use crate::health::Check;
 use crate::identity::Access;
-use crate::messaging::Connected;
-use crate::network::Reach;
+use crate::messaging::BusConnection;
+use crate::network::Egress;
 use crate::pod::Mount;
 use crate::policy::Rules;
 use crate::service::Description;
@@ -18,11 +18,11 @@ use crate::wsgi::THREADS;
 
 /// What was looked up and is there.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct BackingServices {
     /// The databases.
-    pub databases: Vec<Opened>,
+    pub databases: Vec<DatabaseConnection>,
     /// The message brokers.
-    pub buses: Vec<Connected>,
+    pub buses: Vec<BusConnection>,
     /// Keystone.
     pub identity: Option<Access>,
     /// The cache servers.
@@ -31,7 +31,7 @@ pub struct Ground {
     pub rules: Rules,
     /// Configuration from Secrets.
     pub settings: Vec<Setting>,
-    reaches: Vec<Reach>,
+    egress: Vec<Egress>,
 }
 
 /// What is missing, step by step; and the accounts that are known, for databases wait for nothing else.
@@ -66,7 +66,7 @@ pub(crate) struct Given {
     pub(crate) settings: (Vec<Setting>, Vec<Wait>),
 }
 
-impl Ground {
+impl BackingServices {
     /// Finds everything, or says all that is missing.
     pub(crate) fn find<K: Resource>(
         description: &Description,
@@ -80,7 +80,7 @@ impl Ground {
             let address = server.address(inputs, given.runs).map_err(|wait| missing.database.push(wait)).ok();
             missing.accounts.extend(account.clone().map(|account| (server.clone(), account)));
             if let (Some(account), Some(address)) = (account, address) {
-                databases.push(Opened { server: server.clone(), account, address });
+                databases.push(DatabaseConnection { server: server.clone(), account, address });
             }
         }
         let mut buses = Vec::new();
@@ -101,16 +101,16 @@ impl Ground {
         missing.config.extend(waits);
         for secret in &description.secrets {
             let found = inputs.secret(&secret.reference, &secret.key);
-            let wait = found.err().map(|wait| wait.because(secret.because).called(secret.reason));
+            let wait = found.err().map(|wait| wait.because(secret.because).with_reason(secret.reason));
             missing.secrets.extend(wait);
         }
         match (cache, rules) {
             (Ok(cache), Ok(rules)) if missing.is_nothing() => {
-                let mut reaches: Vec<Reach> = databases.iter().map(Opened::reach).collect();
-                reaches.extend(buses.iter().flat_map(Connected::reaches));
-                reaches.extend(identity.as_ref().map(Access::reach));
-                reaches.extend(description.cache.iter().flat_map(|servers| servers.reaches(&cache)));
-                Ok(Self { databases, buses, identity, cache, rules, settings, reaches })
+                let mut egress: Vec<Egress> = databases.iter().map(DatabaseConnection::egress).collect();
+                egress.extend(buses.iter().flat_map(BusConnection::egress));
+                egress.extend(identity.as_ref().map(Access::egress));
+                egress.extend(description.cache.iter().flat_map(|servers| servers.egress(&cache)));
+                Ok(Self { databases, buses, identity, cache, rules, settings, egress })
             }
             _ => Err(missing),
         }
@@ -120,8 +120,8 @@ impl Ground {
     ///
     /// # Panics
     /// If the description names no such schema: that is a bug of the operator, which every test of it finds.
-    pub fn database(&self, schema: &str) -> &Opened {
-        let holds = |opened: &&Opened| opened.server.schemas().iter().any(|name| name == schema);
+    pub fn database(&self, schema: &str) -> &DatabaseConnection {
+        let holds = |opened: &&DatabaseConnection| opened.server.schemas().iter().any(|name| name == schema);
         self.databases.iter().find(holds).expect("the description names the schema")
     }
 
@@ -129,7 +129,7 @@ impl Ground {
     ///
     /// # Panics
     /// If the description names no database.
-    pub fn main_database(&self) -> (&Opened, &str) {
+    pub fn main_database(&self) -> (&DatabaseConnection, &str) {
         let opened = self.databases.first().expect("the description names a database");
         (opened, &opened.server.schemas()[0])
     }
@@ -157,19 +157,19 @@ impl Ground {
     /// The certificates that every pod mounts.
     pub fn mounts(&self) -> Vec<Mount> {
         let databases = self.databases.iter().flat_map(|opened| opened.server.mounts());
-        let buses = self.buses.iter().flat_map(Connected::mounts);
+        let buses = self.buses.iter().flat_map(BusConnection::mounts);
         databases.chain(buses).chain(self.identity.iter().flat_map(Access::mounts)).collect()
     }
 
     /// What pods have to reach.
-    pub fn reaches(&self) -> &[Reach] {
-        &self.reaches
+    pub fn egress(&self) -> &[Egress] {
+        &self.egress
     }
 
     /// What a pod checks to be ready.
     pub(crate) fn checks(&self, databases: bool, buses: bool) -> Vec<Check> {
         let databases = self.databases.iter().filter(|_| databases).map(|opened| Check::Database(opened.connection()));
-        let buses = self.buses.iter().filter(|_| buses).map(Connected::check);
+        let buses = self.buses.iter().filter(|_| buses).map(BusConnection::check);
         databases.chain(buses).collect()
     }
 }

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::catalogue::Catalogue;
 use crate::config::{Owned, unwritable};
+use crate::release_options::ReleaseOptions;
 
 /// An option of a fragment. Its value may be a secret, and is in no message.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub fn read<K: Resource>(
             },
             Err(wait) => {
                 let because = format!("it holds configuration that spec.extraConfigFrom[{index}] names");
-                waits.push(wait.because(because).called("WaitingForExtraConfig"));
+                waits.push(wait.because(because).with_reason("WaitingForExtraConfig"));
             }
         }
     }
@@ -81,7 +81,7 @@ fn parse(path: &str, text: &str) -> Result<Vec<Setting>, Problem> {
 }
 
 /// Everything that is wrong with settings: names that the release does not have, options that are the operator's own.
-pub fn problems(settings: &[Setting], catalogue: Option<&Catalogue>, owned: &[Owned]) -> Vec<Problem> {
+pub fn problems(settings: &[Setting], release_options: Option<&ReleaseOptions>, owned: &[Owned]) -> Vec<Problem> {
     let mut found = Vec::new();
     for Setting { path, section, option, value } in settings {
         if let Some((.., instead)) = owned.iter().find(|(own, name, _)| own == section && name == option) {
@@ -89,7 +89,10 @@ pub fn problems(settings: &[Setting], catalogue: Option<&Catalogue>, owned: &[Ow
         } else if let Err(error) = Ini::new().set(section, option, OsloValue::raw_secret(value.clone())) {
             found.push(unwritable(path.clone(), &error));
         } else {
-            found.extend(catalogue.and_then(|catalogue| catalogue.check(path, section, option, value.expose_secret())));
+            found.extend(
+                release_options
+                    .and_then(|release_options| release_options.check(path, section, option, value.expose_secret())),
+            );
         }
     }
     found
@@ -130,7 +133,7 @@ mod tests {
             parse("p", "[database]\nconnection = hunter2\n[ldap]\nurls = hunter2\n[token]\nexpiration = hunter2\n")
                 .unwrap();
         let owned = [("database", "connection", "use spec.database")];
-        let found = problems(&settings, Catalogue::of("keystone", "2025.2"), &owned);
+        let found = problems(&settings, ReleaseOptions::of("keystone", "2025.2"), &owned);
         let text: Vec<String> = found.iter().map(|one| format!("{}: {} {}", one.path, one.what, one.fix)).collect();
         assert_eq!(found.len(), 3, "{text:?}");
         assert!(text.iter().all(|text| !text.contains("hunter2")), "{text:?}");

@@ -23,11 +23,11 @@ struct Known {
 
 /// The children of every owner, as they were last seen. It is bounded by what plans hold.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct ApplyCache {
     owners: Mutex<HashMap<Ref, HashMap<Ref, Known>>>,
 }
 
-impl Memory {
+impl ApplyCache {
     /// A child with its status, if it was seen with this resourceVersion. Secrets have to be read.
     pub fn live(&self, owner: &Ref, child: &Ref, resource_version: &str) -> Option<Arc<DynamicObject>> {
         if is_secret(child) {
@@ -153,25 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn a_child_counts_as_applied_until_somebody_changes_more_than_its_status() {
-        let (memory, ours) = (Memory::default(), json!({"f:spec": {"f:replicas": {}}}));
-        memory.applied(&owner(), &press(), "apples", seen("1", &ours));
+    fn a_child_counts_as_applied_until_another_client_changes_more_than_its_status() {
+        let (cache, ours) = (ApplyCache::default(), json!({"f:spec": {"f:replicas": {}}}));
+        cache.applied(&owner(), &press(), "apples", seen("1", &ours));
         let unchanged = |version: &str, intent: &str| {
-            memory.unchanged(&owner(), &press(), intent, &seen(version, &ours).metadata).is_some()
+            cache.unchanged(&owner(), &press(), intent, &seen(version, &ours).metadata).is_some()
         };
         assert!(unchanged("1", "apples"));
         assert!(!unchanged("1", "pears"), "something else is asked for");
         assert!(!unchanged("2", "apples"), "it has changed since");
-        memory.observe(&owner(), &press(), seen("2", &ours));
+        cache.observe(&owner(), &press(), seen("2", &ours));
         assert!(unchanged("2", "apples"), "only the status did");
-        memory.observe(&owner(), &press(), seen("3", &json!({})));
-        assert!(!unchanged("3", "apples") && !memory.was_applied(&owner(), &press(), "apples"), "a field was taken");
-        assert!(memory.live(&owner(), &press(), "3").is_some() && memory.live(&owner(), &press(), "2").is_none());
+        cache.observe(&owner(), &press(), seen("3", &json!({})));
+        assert!(!unchanged("3", "apples") && !cache.was_applied(&owner(), &press(), "apples"), "a field was taken");
+        assert!(cache.live(&owner(), &press(), "3").is_some() && cache.live(&owner(), &press(), "2").is_none());
     }
 
     #[test]
     fn an_object_of_another_uid_or_without_managed_fields_is_not_taken_for_the_applied_one() {
-        let memory = Memory::default();
+        let cache = ApplyCache::default();
         let bare = |uid: &str, version: &str| DynamicObject {
             metadata: ObjectMeta {
                 uid: Some(uid.into()),
@@ -180,26 +180,26 @@ mod tests {
             },
             ..seen("0", &json!({}))
         };
-        memory.applied(&owner(), &press(), "apples", bare("1", "1"));
-        assert!(memory.unchanged(&owner(), &press(), "apples", &bare("2", "1").metadata).is_none());
-        memory.observe(&owner(), &press(), bare("1", "2"));
-        assert!(memory.unchanged(&owner(), &press(), "apples", &bare("1", "2").metadata).is_none());
+        cache.applied(&owner(), &press(), "apples", bare("1", "1"));
+        assert!(cache.unchanged(&owner(), &press(), "apples", &bare("2", "1").metadata).is_none());
+        cache.observe(&owner(), &press(), bare("1", "2"));
+        assert!(cache.unchanged(&owner(), &press(), "apples", &bare("1", "2").metadata).is_none());
     }
 
     #[test]
     fn of_a_secret_only_the_metadata_is_kept() {
-        let (memory, key) = (Memory::default(), Ref::namespaced::<Secret>("orchard", "press"));
-        memory.applied(&owner(), &key, "apples", seen("1", &json!({})));
-        memory.observe(&owner(), &key, seen("2", &json!({})));
-        assert!(!format!("{memory:?}").contains("c2VzYW1l"));
-        assert!(memory.live(&owner(), &key, "2").is_none(), "whoever wants its values has to read it");
+        let (cache, key) = (ApplyCache::default(), Ref::namespaced::<Secret>("orchard", "press"));
+        cache.applied(&owner(), &key, "apples", seen("1", &json!({})));
+        cache.observe(&owner(), &key, seen("2", &json!({})));
+        assert!(!format!("{cache:?}").contains("c2VzYW1l"));
+        assert!(cache.live(&owner(), &key, "2").is_none(), "its values are read from the API");
     }
 
     #[test]
     fn what_is_no_longer_planned_is_forgotten() {
-        let memory = Memory::default();
-        memory.applied(&owner(), &press(), "apples", seen("1", &json!({})));
-        memory.keep_only(&owner(), &HashSet::new());
-        assert!(memory.live(&owner(), &press(), "1").is_none());
+        let cache = ApplyCache::default();
+        cache.applied(&owner(), &press(), "apples", seen("1", &json!({})));
+        cache.keep_only(&owner(), &HashSet::new());
+        assert!(cache.live(&owner(), &press(), "1").is_none());
     }
 }

@@ -19,34 +19,34 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
+use crate::backing_services::{BackingServices, Missing};
 use crate::component::{API, Component};
-use crate::ground::{Ground, Missing};
 use crate::job::{Command, JOB_POD, Run};
 use crate::migrations::Schemas;
 use crate::network::{self, Traffic};
 use crate::parts::Parts;
 use crate::pod::Mount;
 use crate::service::{OwnSteps, Service};
-use crate::upgrade::{Course, Progress};
+use crate::upgrade::{MigrationPhase, Progress};
 use crate::workload::Workload;
 use crate::{api, dependencies, health, operations, policy, record, tls};
 
 /// Hint for when the API does not answer and ingress is restricted.
-const UNREACHED: &str = "it is asked through the API server, which may not reach it: spec.networkPolicy.ingress has to name \
+const UNREACHED: &str = "it is probed through the API server, which may not reach it: spec.networkPolicy.ingress has to name \
                          the API server's addresses (cidr), as those of all clients";
 
 /// Everything that was looked up, and the configuration that is made from it.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// What the service stands on.
-    pub ground: Ground,
+    pub backing: BackingServices,
     /// The main configuration file.
     pub conf: Ini,
 }
 
 /// A service's parts, and what was found out about them.
 #[derive(Debug)]
-pub struct Scene<'a, S: Service> {
+pub struct ServicePlan<'a, S: Service> {
     /// The object, and what was read.
     pub inputs: &'a Inputs<S::Kind>,
     /// Its parts.
@@ -54,31 +54,31 @@ pub struct Scene<'a, S: Service> {
     /// What it stands on, or what is missing.
     pub resolved: Result<&'a Resolved, &'a Missing>,
     /// What is to be done with the database.
-    pub course: Course,
+    pub migration_phase: MigrationPhase,
     /// What is to be recorded of that.
     pub progress: &'a Progress,
 }
 
 /// The main configuration file: what the layer writes, what the service writes, what users add.
-pub(crate) fn render<S: Service>(parts: &Parts<'_, S>, ground: &Ground) -> Result<Ini, IniError> {
+pub(crate) fn render<S: Service>(parts: &Parts<'_, S>, backing: &BackingServices) -> Result<Ini, IniError> {
     let mut conf = Ini::new();
     operations::logging(&mut conf, S::NAME, parts.object.operations(), parts.description.quiet)?;
     conf.set("oslo_middleware", "enable_proxy_headers_parsing", true)?;
     conf.set("oslo_policy", "enforce_scope", true)?;
     conf.set("oslo_policy", "enforce_new_defaults", true)?;
-    if !ground.rules.is_empty() {
+    if !backing.rules.is_empty() {
         conf.set("oslo_policy", "policy_file", format!("{}/policy.yaml", S::FOLDER))?;
     }
-    S::configure(parts.object, ground, &mut conf)?;
+    S::configure(parts.object, backing, &mut conf)?;
     parts.additions().apply(&mut conf)?;
-    crate::fragment::apply(&ground.settings, &mut conf)?;
+    crate::extra_config::apply(&backing.settings, &mut conf)?;
     Ok(conf)
 }
 
-impl<S: Service> Scene<'_, S> {
+impl<S: Service> ServicePlan<'_, S> {
     /// All steps.
     pub(crate) fn plan(&self) -> Plan {
-        let OwnSteps { before, after, again_after } = S::steps(self);
+        let OwnSteps { before, after, requeue_after } = S::steps(self);
         let mut plan = Plan::new().step(self.record()).step(self.secrets()).step(self.dependencies());
         plan.steps.extend(self.services());
         plan.steps.extend(before);
@@ -91,16 +91,16 @@ impl<S: Service> Scene<'_, S> {
         plan.steps.extend(self.auth());
         plan.steps.extend(self.health());
         plan.steps.extend(self.route());
-        plan.again_after = again_after;
+        plan.requeue_after = requeue_after;
         plan
     }
 
     /// What goes on while the spec is wrong.
     pub(crate) fn maintenance(&self) -> Plan {
-        let OwnSteps { before, after, again_after } = S::maintenance(self);
+        let OwnSteps { before, after, requeue_after } = S::maintenance(self);
         let mut plan = Plan::new();
         plan.steps = before.into_iter().chain(after).collect();
-        plan.again_after = again_after;
+        plan.requeue_after = requeue_after;
         // It needs no step: what serves is asked, and what does not is what it was.
         plan.steps.extend(self.health().filter(|_| self.parts.serves(self.inputs)));
         plan
@@ -122,7 +122,7 @@ impl<S: Service> Scene<'_, S> {
     }
 
     fn secrets(&self) -> Step {
-        let step = Step::new("SecretsReady").node("secrets", []).childless().done("every Secret is there");
+        let step = Step::new("SecretsReady").node("secrets", []).childless().done("every Secret exists");
         let waits = self.resolved.err().map(|missing| missing.secrets.clone()).unwrap_or_default();
         waits.into_iter().fold(step, Step::wait).reasons("SecretsAvailable", "WaitingForSecret")
     }
@@ -169,11 +169,11 @@ impl<S: Service> Scene<'_, S> {
     }
 
     fn database(&self) -> Step {
-        let step = Step::new("DatabaseReady").done("there is a database with an account");
+        let step = Step::new("DatabaseReady").done("the database and its account exist");
         let step = step.reasons("DatabaseAvailable", "WaitingForDatabase");
         match self.resolved {
             Ok(resolved) => {
-                let opened = resolved.ground.databases.iter();
+                let opened = resolved.backing.databases.iter();
                 let children: Vec<Child> = opened.flat_map(|opened| opened.server.objects(&opened.account)).collect();
                 let step = step.node("database", []);
                 if children.is_empty() { step.childless() } else { step.children(children) }
@@ -199,7 +199,7 @@ impl<S: Service> Scene<'_, S> {
             return None;
         }
         let step =
-            Step::new("MessagingReady").node("messaging", ["secrets"]).done("there is a virtual host with an account");
+            Step::new("MessagingReady").node("messaging", ["secrets"]).done("the virtual host and its account exist");
         let step = step.reasons("MessagingAvailable", "WaitingForRabbitMQ");
         let children: Vec<Child> = buses.iter().flat_map(crate::messaging::Bus::objects).collect();
         Some(match self.resolved.err().filter(|missing| !missing.messaging.is_empty()) {
@@ -213,7 +213,7 @@ impl<S: Service> Scene<'_, S> {
         let step = Step::new("ConfigReady").done("rendered").reasons("Rendered", "WaitingForConfig");
         match self.resolved {
             Ok(resolved) => {
-                let policy = self.policy_of_jobs(&resolved.ground);
+                let policy = self.policy_of_jobs(&resolved.backing);
                 step.node("config", []).children(policy).child(self.files(resolved).child())
             }
             Err(missing) => step.node("config", ["secrets", "database"]).undecided(missing.config.clone()),
@@ -225,7 +225,7 @@ impl<S: Service> Scene<'_, S> {
         let Parts { instance, object, description, .. } = self.parts;
         let mut files =
             ConfigFiles::new(&instance.namespace, instance.named("config")).file(S::CONF, resolved.conf.render());
-        for (name, content) in S::files(object, &resolved.ground) {
+        for (name, content) in S::files(object, &resolved.backing) {
             files = files.file(name, content);
         }
         let api = description.components.iter().find_map(Component::wsgi);
@@ -234,24 +234,24 @@ impl<S: Service> Scene<'_, S> {
         }
         files = files.file("health.py", include_str!("health.py").into());
         for component in &description.components {
-            let checks = resolved.ground.checks(component.needs_database, component.needs_bus);
+            let checks = resolved.backing.checks(component.needs_database, component.needs_bus);
             files = files.file(health::settings(component.health()), health::content(&checks, component.wsgi()));
         }
-        if !resolved.ground.rules.is_empty() {
-            files = files.file("policy.yaml", policy::render(&resolved.ground.rules).into());
+        if !resolved.backing.rules.is_empty() {
+            files = files.file("policy.yaml", policy::render(&resolved.backing.rules).into());
         }
         files
     }
 
     /// The NetworkPolicy of Jobs: egress to what the service needs, no ingress.
-    fn policy_of_jobs(&self, ground: &Ground) -> Option<Child> {
+    fn policy_of_jobs(&self, backing: &BackingServices) -> Option<Child> {
         let instance = &self.parts.instance;
         let labels =
             [("app.kubernetes.io/instance", instance.name.as_str()), ("app.kubernetes.io/name", S::NAME), JOB_POD];
         let labels: BTreeMap<String, String> =
             labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let pods = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
-        let traffic = Traffic { component: "jobs", pods, ports: &[], reaches: Some(ground.reaches()) };
+        let traffic = Traffic { component: "jobs", pods, ports: &[], egress: Some(backing.egress()) };
         let access = self.parts.object.exposure().network_policy.as_ref();
         network::policy(instance, traffic, access)
     }
@@ -276,11 +276,11 @@ impl<S: Service> Scene<'_, S> {
 
     /// The Jobs of the schemas.
     pub(crate) fn schemas<'r>(&'r self, resolved: &'r Resolved) -> Schemas<'r> {
-        let databases = &resolved.ground.databases;
+        let databases = &resolved.backing.databases;
         let mounts = databases.iter().flat_map(|opened| opened.server.mounts()).collect();
         // Where the schema is made is where an external database is met first.
         let servers = databases.iter().filter_map(|opened| opened.server.external()).collect();
-        let about = |opened: &crate::database::Opened| json!({"host": opened.address.host, "port": opened.address.port, "schemas": opened.server.schemas()});
+        let about = |opened: &crate::database::DatabaseConnection| json!({"host": opened.address.host, "port": opened.address.port, "schemas": opened.server.schemas()});
         Schemas {
             migrations: &self.parts.description.migrations,
             conf: (S::CONF, &resolved.conf),
@@ -291,7 +291,7 @@ impl<S: Service> Scene<'_, S> {
     }
 
     fn schema(&self) -> Step {
-        let step = Step::new("DatabaseReady").done("the schema is that of the version");
+        let step = Step::new("DatabaseReady").done("the schema matches the version");
         let step = step.reasons("DatabaseSynced", "DBSyncInProgress");
         let Some(resolved) = self.known() else {
             return step.node("schema", ["database", "config", "dependencies"]).undecided([]);
@@ -299,7 +299,7 @@ impl<S: Service> Scene<'_, S> {
         let schemas = self.schemas(resolved);
         step.node("schema", ["record", "database", "dependencies"])
             .child(schemas.files().child())
-            .child(schemas.before(self.course))
+            .child(schemas.before(self.migration_phase))
     }
 
     /// What is left for the new release when all pods are of it.
@@ -307,13 +307,13 @@ impl<S: Service> Scene<'_, S> {
         let last = self.parts.description.components.last().map_or("schema", |component| component.step);
         let step =
             Step::new("DatabaseReady").node("contract", ["record", last]).reasons("DatabaseSynced", "DBSyncInProgress");
-        if self.course != Course::Contract {
+        if self.migration_phase != MigrationPhase::Contract {
             return step.childless().done("");
         }
         let Some(resolved) = self.known() else { return step.undecided([]) };
         match self.schemas(resolved).after() {
-            Some(job) => step.child(job).done("nothing is left of the older release"),
-            None => step.childless().done("nothing is left of the older release"),
+            Some(job) => step.child(job).done("the schema of the older release is removed"),
+            None => step.childless().done("the schema of the older release is removed"),
         }
     }
 
@@ -361,11 +361,11 @@ impl<S: Service> Scene<'_, S> {
         let access = object.exposure().network_policy.as_ref();
         let ports: Vec<i32> = component.ports().iter().map(|(_, port)| *port).collect();
         let pods = instance.selector(&component.name);
-        let reaches = Some(resolved.ground.reaches());
-        let traffic = Traffic { component: &component.name, pods, ports: &ports, reaches };
+        let egress = Some(resolved.backing.egress());
+        let traffic = Traffic { component: &component.name, pods, ports: &ports, egress };
         let mut children: Vec<Child> = Vec::new();
         let mut mounts = vec![Mount::secret("config", &self.files(resolved).name(), S::FOLDER)];
-        mounts.extend(resolved.ground.mounts());
+        mounts.extend(resolved.backing.mounts());
         let mut replicas = Some(component.replicas);
         let mut speaks_tls = None;
         if let (API, Some(wsgi), Some(api)) = (component.name.as_str(), component.wsgi(), self.parts.api(self.inputs)) {
@@ -391,9 +391,9 @@ impl<S: Service> Scene<'_, S> {
     fn auth(&self) -> Option<Step> {
         self.parts.description.identity.as_ref()?;
         let step = Step::new("KeystoneAuthReady").node("auth", ["secrets", "dependencies"]);
-        let step = step.done("Keystone takes its credential").reasons("Authenticated", "AuthenticationInProgress");
+        let step = step.done("Keystone accepts its credential").reasons("Authenticated", "AuthenticationInProgress");
         let Some(resolved) = self.known() else { return Some(step.undecided([])) };
-        let access = resolved.ground.identity.as_ref()?;
+        let access = resolved.backing.identity.as_ref()?;
         let instance = &self.parts.instance;
         let files = ConfigFiles::new(&instance.namespace, instance.named("auth"))
             .file("auth.py", include_str!("auth.py").into())
@@ -426,9 +426,9 @@ impl<S: Service> Scene<'_, S> {
             Some(Err(said)) => {
                 let restricted = network::is_restricted(self.parts.object.exposure().network_policy.as_ref());
                 let wait = if restricted { wait.because(UNREACHED) } else { wait };
-                step.wait(wait.now(said.clone()).look_at(look).called("NotAnswering"))
+                step.wait(wait.now(format!("does not answer: {said}")).look_at(look).with_reason("NotAnswering"))
             }
-            None => step.wait(wait.now("not asked yet").called("NotAskedYet")),
+            None => step.wait(wait.now("has not been probed yet").with_reason("NotAskedYet")),
         })
     }
 }

@@ -14,7 +14,7 @@ struct List {
     release: &'static str,
     options: &'static str,
     policies: &'static str,
-    parsed: OnceLock<Catalogue>,
+    parsed: OnceLock<ReleaseOptions>,
 }
 
 macro_rules! list {
@@ -47,7 +47,7 @@ static LISTS: [List; 12] = [
 
 /// What a release of a service can be told.
 #[derive(Debug)]
-pub struct Catalogue {
+pub struct ReleaseOptions {
     service: &'static str,
     release: &'static str,
     sections: BTreeMap<&'static str, Section>,
@@ -78,7 +78,7 @@ enum Type {
     Renamed(&'static str),
 }
 
-impl Catalogue {
+impl ReleaseOptions {
     /// What is known of a release of a service; none if nothing is.
     pub fn of(service: &str, release: &str) -> Option<&'static Self> {
         let list = LISTS.iter().find(|list| list.service == service && list.release == release)?;
@@ -101,7 +101,7 @@ impl Catalogue {
         Self { service: list.service, release: list.release, sections, patterns, policies }
     }
 
-    /// What is wrong with an option that somebody sets: its section, its name, its value.
+    /// What is wrong with an option that a user sets: its section, its name, its value.
     pub fn check(&self, path: &str, section: &str, option: &str, value: &str) -> Option<Problem> {
         match self.of_section(section).find_map(|options| options.get(option)) {
             None => Some(self.no_option(path, section, option)),
@@ -223,8 +223,8 @@ mod tests {
     }
 
     fn told(service: &str, section: &str, option: &str, value: &str) -> Option<String> {
-        let catalogue = Catalogue::of(service, "2025.2").unwrap();
-        catalogue
+        let release_options = ReleaseOptions::of(service, "2025.2").unwrap();
+        release_options
             .check("spec.extraConfig", section, option, value)
             .map(|problem| format!("{} {}", problem.what, problem.fix))
     }
@@ -260,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_nobody_listed_is_unknown() {
-        assert!(Catalogue::of("keystone", "2019.1").is_none());
+    fn a_release_without_lists_is_unknown() {
+        assert!(ReleaseOptions::of("keystone", "2019.1").is_none());
     }
 
     #[test]
     fn every_service_of_every_release_has_a_list() {
         for release in RELEASES {
             for (service, _) in release.versions.iter().filter(|(service, _)| *service != "tempest") {
-                let Some(catalogue) = Catalogue::of(service, release.name) else {
+                let Some(release_options) = ReleaseOptions::of(service, release.name) else {
                     panic!("run tools/options.py {service} {} and add it to LISTS", release.name)
                 };
-                assert_eq!((catalogue.service, catalogue.release), (*service, release.name));
+                assert_eq!((release_options.service, release_options.release), (*service, release.name));
                 assert!(
-                    catalogue.has_section("DEFAULT") && !catalogue.policies.is_empty(),
+                    release_options.has_section("DEFAULT") && !release_options.policies.is_empty(),
                     "{service} {}",
                     release.name
                 );
@@ -284,11 +284,11 @@ mod tests {
     #[test]
     fn a_deprecated_option_names_one_that_exists() {
         for list in &LISTS {
-            let catalogue = Catalogue::of(list.service, list.release).unwrap();
-            for (name, of) in catalogue.sections.values().flatten() {
+            let release_options = ReleaseOptions::of(list.service, list.release).unwrap();
+            for (name, of) in release_options.sections.values().flatten() {
                 let Type::Renamed(now) = of else { continue };
                 let (section, option) = now.rsplit_once('.').unwrap();
-                let found = catalogue.sections[section].get(option);
+                let found = release_options.sections[section].get(option);
                 let real = !matches!(found, None | Some(Type::Renamed(_)));
                 assert!(real, "{} {}: {name} > {now}", list.service, list.release);
             }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn neutron_has_a_policy_for_every_attribute_that_it_shows() {
-        let neutron = Catalogue::of("neutron", "2025.2").unwrap();
+        let neutron = ReleaseOptions::of("neutron", "2025.2").unwrap();
         assert!(neutron.has_policy("create_port:binding:profile") && neutron.has_policy("get_port:dns_name"));
         assert!(!neutron.has_policy("create_port:dns_name") && !neutron.has_policy("get_prot:dns_name"));
     }
