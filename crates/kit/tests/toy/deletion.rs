@@ -78,7 +78,7 @@ async fn a_deletion_lets_go_when_patience_is_at_its_end_though_nothing_can_be_lo
     bench.api.fail(Fault { method: "GET", path: "/api/v1/configmaps", code: 500, times: 1000 });
     going_with(&bench, Duration::ZERO);
     bench.api.wait_until("the press is gone", |api| api.get(&press(0)).is_none()).await;
-    assert_abandoned(&bench, "not looked up, look for what is left: cannot read configmap/").await;
+    assert_abandoned(&bench, "these could not be listed; look for remaining objects: cannot read configmap/").await;
 }
 
 /// Deletes the Press as if that was so long ago that only this much of its controller's timeout is left.

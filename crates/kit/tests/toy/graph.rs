@@ -267,6 +267,6 @@ async fn each_wave_has_its_own_time_and_what_garbage_collection_takes_is_not_cal
     valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
     let notes: Vec<Value> =
         valley.api.all("events.k8s.io/v1", "Event").iter().map(|event| event["note"].clone()).collect();
-    let note = "left to garbage collection: job/valley/grind, deployment/valley/stone";
+    let note = "garbage collection deletes these: job/valley/grind, deployment/valley/stone";
     assert!(notes.contains(&json!(note)), "{notes:#?}");
 }
