@@ -125,10 +125,13 @@ fn failing(dir: &Path) -> (Store, Faults) {
     (Store { inner: Arc::new(Inner { shared, commit: Commit::Durable(writer) }) }, faults)
 }
 
-async fn is_healed(store: &Store) {
-    while store.failure().is_some() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it never is so");
 }
 
 #[allow(clippy::unnecessary_wraps)] // It is what a write takes.
@@ -149,7 +152,7 @@ async fn a_disk_that_fails_or_is_full_heals_in_place_and_nothing_of_a_failed_wri
         assert_eq!((store.revision(), store.get("/two")), (1, None), "{fault}");
         assert!(store.failure().is_some(), "{fault}");
         *faults.lock().unwrap() = None;
-        is_healed(&store).await;
+        until(|| store.failure().is_none()).await;
         assert_eq!(store.write("/three", Expect::Absent, value).await.unwrap().revision, 2, "{fault}");
         store.close().await;
 
@@ -169,9 +172,7 @@ async fn a_log_whose_acknowledged_changes_are_damaged_is_not_written_again() {
     *faults.lock().unwrap() = Some(ErrorKind::Other);
     store.write("/two", Expect::Absent, value).await.unwrap_err();
     *faults.lock().unwrap() = None;
-    while !store.failure().is_some_and(|error| error.kind() == ErrorKind::InvalidData) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(|| store.failure().is_some_and(|error| error.kind() == ErrorKind::InvalidData)).await;
     assert!(matches!(store.write("/two", Expect::Absent, value).await, Err(WriteError::Io(_))));
 }
 
