@@ -13,7 +13,7 @@ use crate::args::ApiserverArgs;
 use crate::operator::stop_asked;
 
 /// How long the administrator's certificate is good for; a new one is written with each start.
-const ADMIN_LIFE: Duration = Duration::from_hours(24 * 365);
+const ADMIN_LIFE: Duration = Duration::from_hours(24 * 3650);
 
 pub(crate) fn run(args: ApiserverArgs) -> Done {
     logging::start(Format::Text, &args.log)?;

@@ -90,6 +90,7 @@ async fn live(
     };
     let ready = async {
         tokio::try_join!(operate, nodes, provide)?;
+        cluster.protect();
         let tell = |is_ready: bool| {
             if std::io::stdout().is_terminal() {
                 hint(folder, is_ready);

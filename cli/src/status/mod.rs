@@ -30,7 +30,7 @@ pub(crate) fn status(args: &StatusArgs) -> Done {
     block_on(async {
         let world = look(args).await?;
         let trees = overview(&world);
-        if trees.is_empty() {
+        if trees.is_empty() && world.unready.is_none() {
             return Err("there is no ControlPlane; make one: kubectl apply -f examples/controlplane/".into());
         }
         print(&text(&trees, &world))
@@ -52,7 +52,7 @@ pub(crate) fn why(args: &WhyArgs) -> Done {
                 None => cause::unasked(&world),
             };
         let trees = cause::trees(&world, &asked);
-        if trees.is_empty() {
+        if trees.is_empty() && world.unready.is_none() {
             return print(if asked.is_empty() { "there is nothing to ask about\n" } else { "all is ready\n" });
         }
         print(&text(&trees, &world))?;
@@ -73,9 +73,13 @@ pub(crate) fn logs(args: &LogsArgs) -> Done {
     })?
 }
 
-/// Trees as text, and below them what could not be looked at.
+/// Trees as text, above them why the API server is not ready, and below them what could not be looked at.
 fn text(trees: &[Tree], world: &World) -> String {
-    let mut text: String = trees.iter().map(Tree::render).collect::<Vec<_>>().join("\n");
+    let mut text = String::new();
+    if let Some(why) = &world.unready {
+        let _ = writeln!(text, "the API server is not ready:\n{why}\n");
+    }
+    text += &trees.iter().map(Tree::render).collect::<Vec<_>>().join("\n");
     if !world.unread.is_empty() {
         let _ = writeln!(text, "\nnot looked at: {}", world.unread.join(", "));
     }

@@ -28,6 +28,16 @@ use super::world::{Object, World};
 /// How many lines of a container that ended are looked at.
 const LINES: i64 = 20;
 
+/// What the API server says when it is not ready: a full disk, for one, leaves a cluster that can be read and not written.
+async fn unready(client: &Client) -> Option<String> {
+    let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
+    match client.request_text(request).await {
+        // Whoever may not ask is not told, and sees the rest.
+        Err(kube::Error::Api(said)) if said.code >= 500 => Some(said.message.trim_end().to_owned()),
+        _ => None,
+    }
+}
+
 /// Everything that is looked at: no Secrets, and nothing but lists.
 fn kinds() -> Vec<KindRef> {
     vec![
@@ -70,7 +80,9 @@ fn kinds() -> Vec<KindRef> {
 
 /// Reads everything, of one namespace if one is named.
 pub(crate) async fn world(client: &Client, namespace: Option<&str>) -> Result<World, String> {
-    let mut world = World { objects: Vec::new(), logs: BTreeMap::new(), unread: Vec::new(), now: Timestamp::now() };
+    let unready = unready(client).await;
+    let mut world =
+        World { unready, objects: Vec::new(), logs: BTreeMap::new(), unread: Vec::new(), now: Timestamp::now() };
     for (kind, listed) in join_all(kinds().into_iter().map(|kind| list(client, kind, namespace))).await {
         match listed {
             Ok(values) => {

@@ -15,6 +15,7 @@ fn world(objects: Vec<Value>) -> World {
         Object::new(&resource, value).unwrap()
     });
     World {
+        unready: None,
         objects: objects.collect(),
         logs: [(
             "cellar/keystone-db-sync-0/sync".to_owned(),
@@ -223,4 +224,13 @@ fn waits_that_lead_in_a_circle_end() {
         keystone(&json!([{"object": "controlplane/lab", "condition": "Ready", "lookAt": "c5c3 why"}])),
     ];
     insta::assert_snapshot!(why(objects));
+}
+
+#[test]
+fn a_server_that_cannot_write_is_told_of_before_all_else() {
+    let mut world = world(vec![lab(&waits_for("keystone/keystone"))]);
+    world.unready = Some("[-]store failed: the log cannot be written: No space left on device".to_owned());
+    let text = text(&overview(&world), &world);
+    let first = "the API server is not ready:\n[-]store failed: the log cannot be written: No space left on device\n\n";
+    assert!(text.starts_with(first) && text.len() > first.len(), "{text}");
 }

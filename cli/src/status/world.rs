@@ -101,6 +101,8 @@ impl Object {
 /// A cluster at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
+    /// Why the API server is not ready, if it says so.
+    pub(crate) unready: Option<String>,
     pub(crate) objects: Vec<Object>,
     /// The last lines of containers that do not run, by `namespace/pod/container`.
     pub(crate) logs: BTreeMap<String, String>,

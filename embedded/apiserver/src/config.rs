@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -25,13 +26,15 @@ pub struct Config {
     pub advertise: Option<IpAddr>,
     /// The addresses that Services get. The first one is the server's own, as the Service `kubernetes`.
     pub service_range: IpNet,
+    /// How long an event is kept after it was written last.
+    pub event_ttl: Duration,
 }
 
 impl Config {
     /// The usual set-up, with objects kept there.
     pub fn new(storage: Storage) -> Self {
         let service_range = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 125, 0, 0), 16));
-        Self { storage, extra_names: Vec::new(), advertise: None, service_range }
+        Self { storage, extra_names: Vec::new(), advertise: None, service_range, event_ttl: Duration::from_hours(1) }
     }
 
     /// What the server's certificate is for, beside the usual names.

@@ -34,7 +34,9 @@ pub(crate) fn serve(
     let ok = |value: &Value| json_reply(StatusCode::OK, value);
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     Ok(match parts.as_slice() {
-        ["healthz" | "livez" | "readyz", ..] => bytes_reply(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
+        [check @ ("healthz" | "readyz"), ..] => health(server, check),
+        // A new process would do no better with the same disk.
+        ["livez", ..] => bytes_reply(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
         ["version"] => ok(&version()),
         ["metrics"] => {
             let text = server.metrics().text(server).map_err(|error| ApiError::internal(error.to_string()))?;
@@ -61,7 +63,9 @@ pub(crate) fn serve(
         }
         ["openapi", rest @ ..] => openapi::serve(&registry, rest, query, headers, &git_version())?,
         [".well-known", "openid-configuration"] => {
-            ok(&server.authenticator().service_accounts().discovery(&format!("https://{}", host(headers))))
+            // Whoever verifies tokens may not reach the server by the name that this client used.
+            let host = server.published().map_or_else(|| host(headers).to_owned(), |address| address.to_string());
+            ok(&server.authenticator().service_accounts().discovery(&format!("https://{host}")))
         }
         ["openid", "v1", "jwks"] => ok(&server.authenticator().service_accounts().jwks()),
         [""] => {
@@ -82,6 +86,18 @@ pub(crate) fn serve(
         }
         _ => return Err(ApiError::no_such_path()),
     })
+}
+
+/// Whether writes are taken: a server whose disk is full or failing answers reads only, and says why.
+fn health(server: &Server, check: &str) -> Response<Body> {
+    let text = "text/plain; charset=utf-8";
+    match server.store().failure() {
+        None => bytes_reply(StatusCode::OK, text, "ok"),
+        Some(error) => {
+            let why = format!("[-]store failed: the log cannot be written: {error}\n{check} check failed\n");
+            bytes_reply(StatusCode::INTERNAL_SERVER_ERROR, text, why)
+        }
+    }
 }
 
 fn wants_aggregated(headers: &HeaderMap) -> bool {

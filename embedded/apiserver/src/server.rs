@@ -1,8 +1,8 @@
 //! The server: its state, who may do what, and what becomes of a request.
 
-use std::net::IpAddr;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Instant;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -73,6 +73,7 @@ pub struct Server {
     turn: quotas::Turn,
     metrics: Metrics,
     break_watches: watch::Sender<u64>,
+    published: OnceLock<SocketAddr>,
     stop: CancellationToken,
 }
 
@@ -92,6 +93,7 @@ impl Server {
             turn: quotas::Turn::default(),
             metrics: Metrics::default(),
             break_watches: watch::channel(0).0,
+            published: OnceLock::new(),
             stop: CancellationToken::new(),
             config,
             store,
@@ -151,6 +153,21 @@ impl Server {
     /// The address at which pods reach the server, if it is not where it listens.
     pub(crate) fn advertised(&self) -> Option<IpAddr> {
         self.config.advertise
+    }
+
+    /// The address and port at which others find the server, once they are published.
+    pub(crate) fn published(&self) -> Option<SocketAddr> {
+        self.published.get().copied()
+    }
+
+    pub(crate) fn set_published(&self, address: SocketAddr) {
+        // A server listens once; a second listener of the same server does not move it.
+        let _ = self.published.set(address);
+    }
+
+    /// How long events are kept after they were written last.
+    pub(crate) fn event_ttl(&self) -> Duration {
+        self.config.event_ttl
     }
 
     pub(crate) fn stopped(&self) -> CancellationToken {

@@ -16,7 +16,8 @@
 //!
 //! - Keys and tokens are ECDSA P-256 only (`ES256`); there is one signing key and no rotation of it.
 //! - A client certificate of another authority ends the TLS handshake; a real server answers 401.
-//! - The server's certificate is renewed at start, with four months in hand, not while running.
+//! - The server's certificate is renewed with four months in hand, at start and while running ([`Pki::renew`]). The
+//!   authority is prolonged at start only, with more than three years in hand.
 //! - There are no legacy tokens in Secrets of type `kubernetes.io/service-account-token`, and no Node authorizer: see
 //!   [`rbac::bootstrap`].
 //! - A rule of more than 100,000 single permissions counts as not held unless one held rule covers it whole.

@@ -3,9 +3,10 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use c5c3_controllers::keep_running;
 use c5c3_cri::{Addresses, Containerd, Programs, Runtime, Settings, Site, StartError, images};
 use c5c3_network::{Namespace, policies, services};
-use c5c3_node::{NodeConfig, Serving};
+use c5c3_node::{Capacity, NodeConfig, Serving};
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -25,6 +26,8 @@ pub(crate) struct AgentConfig {
     pub(crate) data: PathBuf,
     pub(crate) block: u8,
     pub(crate) node: NodeSpec,
+    /// How many nodes share the machine.
+    pub(crate) nodes: usize,
     pub(crate) kubeconfig: PathBuf,
 }
 
@@ -73,10 +76,22 @@ pub async fn run(config: &Path) -> Result<(), AgentError> {
     let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
     parts.spawn(containerd.keep(stop.clone()));
     let (of_services, of_policies) = rules(&told, &folder);
-    let here = || Namespace::Current;
-    parts.spawn(services::run(client.clone(), here(), of_services, stop.clone()));
-    parts.spawn(policies::run(client.clone(), here(), of_policies, stop.clone()));
-    parts.spawn(c5c3_node::run(client, runtime, node(&told, &folder)?, stop.clone()));
+    let (api, stopped) = (client.clone(), stop.clone());
+    parts.spawn(keep_running("services", stop.clone(), move || {
+        services::run(api.clone(), Namespace::Current, of_services.clone(), stopped.clone())
+    }));
+    let (api, stopped) = (client.clone(), stop.clone());
+    parts.spawn(keep_running("policies", stop.clone(), move || {
+        policies::run(api.clone(), Namespace::Current, of_policies.clone(), stopped.clone())
+    }));
+    let (config, stopped) = (node(&told, &folder)?, stop.clone());
+    parts.spawn(keep_running("node", stop.clone(), move || {
+        c5c3_node::run(client.clone(), runtime.clone(), config.clone(), stopped.clone())
+    }));
+    // With the memory of the machine used up, its pods end before the process that would restart them.
+    if let Err(error) = c5c3_cri::protect_from_oom() {
+        tracing::info!(%error, "this process is not protected from the OOM killer");
+    }
     parts.close();
     until_input_ends().await;
     stop.cancel();
@@ -150,6 +165,7 @@ fn node(told: &AgentConfig, folder: &Folder) -> Result<NodeConfig, AgentError> {
     config.pod_cidr = pods.to_string();
     config.labels.clone_from(labels);
     config.taints = taints.iter().map(taint).collect();
+    config.capacity = Capacity::share_of_memory(told.nodes);
     config.cluster_dns = vec![addresses.dns().into()];
     images::PAUSE.clone_into(&mut config.pause_image);
     Ok(config)

@@ -58,7 +58,9 @@ pub async fn down(folder: &Folder, wipe: bool, say: &(dyn Fn(&str) + Sync)) -> R
     remains::remove(folder, &saved, &Programs::find()?, say).await?;
     if wipe {
         let failed = |source| DownError::Wipe { path: folder.path().display().to_string(), source };
-        std::fs::remove_dir_all(folder.path()).map_err(failed)?;
+        // Containers may have mounted shares in their volumes; those are unmounted, and their data stays.
+        c5c3_files::unmount_under(folder.path()).map_err(failed)?;
+        c5c3_files::remove_tree(folder.path()).map_err(failed)?;
         say(&format!("{} is removed", folder.path().display()));
     }
     Ok(())

@@ -21,6 +21,7 @@ mod down;
 mod folder;
 mod furnish;
 mod node;
+mod parts;
 mod remains;
 mod up;
 

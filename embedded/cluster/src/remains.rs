@@ -7,7 +7,8 @@ use c5c3_network::Namespace;
 use futures::future::join_all;
 
 use crate::folder::{Folder, Saved};
-use crate::up::{blocking, services_table};
+use crate::parts::services_table;
+use crate::up::blocking;
 
 /// How long containers may take to end once they are asked to.
 const GRACE: Duration = Duration::from_secs(10);

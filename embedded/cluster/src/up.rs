@@ -11,9 +11,7 @@ use c5c3_apiserver::{Config, Listening, Server, Storage, listen};
 use c5c3_auth::{Credential, UserInfo, kubeconfig, write_kubeconfig};
 use c5c3_cri::links::{self, Network};
 use c5c3_cri::{Addresses, Programs};
-use c5c3_network::{Namespace, dns, services};
 use c5c3_node::Serving;
-use c5c3_providers::store;
 use k8s_openapi::api::core::v1::Node;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client};
@@ -28,19 +26,16 @@ use crate::control::{self, Ask};
 use crate::doctor::{self, Finding};
 use crate::folder::{Folder, FolderError, Saved, private, write};
 use crate::node::{Mark, NodeSpec};
+use crate::parts::{self, STORE_PORT};
 use crate::{addresses, furnish, node, remains};
 
 /// The port of the API server on the nodes' network.
 const API_PORT: u16 = 6443;
 
-/// The port of the store of secrets on the nodes' network.
-const STORE_PORT: u16 = 8200;
-
-/// The domain of the cluster's names.
-const DOMAIN: &str = "cluster.local";
-
-/// How long certificates of the cluster's own clients and servers are good for; new ones are written with each start.
-const CERTIFICATE_LIFE: Duration = Duration::from_hours(24 * 365);
+/// How long certificates of the cluster's own clients and servers are good for: as long as their authority. New ones are
+/// written with each start. None is renewed while the cluster runs: their keys lie beside the authority's, on the same
+/// machine, so a shorter life would protect nothing and end a long run.
+pub(crate) const CERTIFICATE_LIFE: Duration = Duration::from_hours(24 * 3650);
 
 /// How long a node may take to be ready.
 const NODE_PATIENCE: Duration = Duration::from_mins(2);
@@ -164,7 +159,9 @@ impl Cluster {
         say(&format!("API        {url} after {:.2} s", now().duration_since(begun).as_secs_f64()));
 
         let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
-        start_parts(&server, &folder, &addresses, &parts, &stop).await?;
+        parts::start(&server, &folder, &addresses, &parts, &stop).await?;
+        let logs = saved.nodes.iter().map(|node| agent_log(&folder, &node.name)).chain([folder.log()]).collect();
+        parts.spawn(parts::rotate_logs(logs, stop.clone()));
         let agents = launch_agents(&server, &folder, &saved, &programs, &program)?;
         Ok(Self { folder, saved, programs, server, listening, agents, parts, stop, _lock: lock, begun })
     }
@@ -177,6 +174,14 @@ impl Cluster {
     /// A client of a service account, which may do what roles allow.
     pub fn account(&self, namespace: &str, name: &str) -> Client {
         client_as(&self.server, UserInfo::service_account(namespace, name))
+    }
+
+    /// Makes this process less likely to be killed for want of memory than the cluster's pods. Programs that it starts
+    /// later would be, too: call it when images are built.
+    pub fn protect(&self) {
+        if let Err(error) = c5c3_cri::protect_from_oom() {
+            tracing::info!(%error, "this process is not protected from the OOM killer");
+        }
     }
 
     /// The nodes' names.
@@ -301,7 +306,7 @@ fn configuration(folder: &Folder, addresses: &Addresses) -> Config {
     }
 }
 
-fn now() -> jiff::Timestamp {
+pub(crate) fn now() -> jiff::Timestamp {
     jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default()
 }
 
@@ -318,68 +323,6 @@ fn prove(server: &Server, names: &[&str], files: &Serving) -> Result<(), UpError
     write(&files.certificate, &identity.certificate)?;
     write(&files.key, identity.key.expose_secret())?;
     Ok(write(&files.authority, server.pki().ca_pem())?)
-}
-
-/// Starts what runs in this process beside the API server.
-async fn start_parts(
-    server: &Arc<Server>,
-    folder: &Folder,
-    addresses: &Addresses,
-    parts: &TaskTracker,
-    stop: &CancellationToken,
-) -> Result<(), UpError> {
-    let options = c5c3_controllers::Options::new(folder.volumes());
-    parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
-    parts.spawn(c5c3_scheduler::run(client(server, "scheduler"), stop.clone()));
-    parts.spawn(c5c3_providers::run(client(server, "providers"), stop.clone()));
-    let host = addresses.bridge().addr();
-    start_store(server, folder, host, parts, stop).await?;
-    let place = services::Place {
-        table: services_table(folder),
-        node: None,
-        node_addresses: vec![host],
-        pods: None,
-        services: addresses.services,
-    };
-    parts.spawn(services::run(client(server, "services"), Namespace::Current, place, stop.clone()));
-    let listener = dns::Listener::bind((host, 53).into()).await.map_err(|error| UpError::Names(host, error))?;
-    let upstream = dns::Upstream::of_this_machine(&listener);
-    let (client, stop) = (client(server, "dns"), stop.clone());
-    parts.spawn(async move {
-        if let Err(error) = dns::run(client, listener, DOMAIN, upstream, stop).await {
-            tracing::error!(%error, "names are not served");
-        }
-    });
-    Ok(())
-}
-
-/// Starts the store of secrets where pods and the machine reach it.
-async fn start_store(
-    server: &Arc<Server>,
-    folder: &Folder,
-    host: Ipv4Addr,
-    parts: &TaskTracker,
-    stop: &CancellationToken,
-) -> Result<(), UpError> {
-    let listener = tokio::net::TcpListener::bind((host, STORE_PORT)).await;
-    let listener = listener.map_err(|error| UpError::Store(host, error))?;
-    let names: Vec<String> = store::names().into_iter().chain([host.to_string()]).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let identity = server.pki().issue_server(&names, CERTIFICATE_LIFE, now())?;
-    let authority = server.pki().ca_pem().to_owned();
-    let proof = store::Proof { certificate: identity.certificate, key: identity.key, authority };
-    let (place, client, stop) = (folder.store(), client(server, "store"), stop.clone());
-    parts.spawn(async move {
-        if let Err(error) = store::run(&place, listener, proof, client, stop).await {
-            tracing::error!(%error, "secrets are not stored");
-        }
-    });
-    Ok(())
-}
-
-/// The rules by which the machine itself reaches Services.
-pub(crate) fn services_table(folder: &Folder) -> String {
-    format!("c5c3-services-{}", folder.instance())
 }
 
 fn launch_agents(
@@ -399,7 +342,13 @@ fn launch_agents(
         credentials(server, &format!("system:node:{}", node.name), "system:nodes", &url, &kubeconfig)?;
         let address = addresses::of(saved.block).node(node.number).to_string();
         prove(server, &[&node.name, &address], &serving(&place))?;
-        let told = AgentConfig { data: folder.path().to_owned(), block: saved.block, node: node.clone(), kubeconfig };
+        let told = AgentConfig {
+            data: folder.path().to_owned(),
+            block: saved.block,
+            node: node.clone(),
+            nodes: saved.nodes.len(),
+            kubeconfig,
+        };
         let config = place.join("agent.json");
         write(&config, &serde_json::to_string_pretty(&told).expect("it has string keys only"))?;
         agents.push(Agent {

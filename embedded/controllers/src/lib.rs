@@ -45,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use context::Context;
 use supervise::Task;
+pub use supervise::keep_running;
 
 /// What the controllers are told about the machine.
 #[derive(Clone, Debug)]

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
+use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
+/// The first pause before something that ended is started again.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest pause before something that keeps ending is started again.
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -31,23 +34,32 @@ pub(crate) async fn all(context: &Context, tasks: &[Task]) {
 }
 
 async fn one(context: &Context, task: &Task) {
-    let mut pause = Duration::from_millis(100);
+    keep_running(task.name, context.stop.clone(), || (task.run)(context.of(task.name))).await;
+}
+
+/// Runs something until `stop`. When it ends before, by itself or by a panic, it is started again, after a pause that
+/// grows while it keeps ending.
+pub async fn keep_running<F>(name: &'static str, stop: CancellationToken, run: impl Fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut pause = SHORTEST;
     loop {
         let began = tokio::time::Instant::now();
-        let ended = tokio::spawn((task.run)(context.of(task.name))).await;
-        if context.stop.is_cancelled() {
+        let ended = tokio::spawn(run()).await;
+        if stop.is_cancelled() {
             return;
         }
         match ended {
-            Ok(()) => tracing::error!(task = task.name, "has ended, and is started again"),
-            Err(error) => tracing::error!(task = task.name, %error, "has failed, and is started again"),
+            Ok(()) => tracing::error!(task = name, "has ended, and is started again"),
+            Err(error) => tracing::error!(task = name, %error, "has failed, and is started again"),
         }
         if began.elapsed() > LONGEST {
-            pause = Duration::from_millis(100);
+            pause = SHORTEST;
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST),
-            () = context.stop.cancelled() => return,
+            () = stop.cancelled() => return,
         }
     }
 }

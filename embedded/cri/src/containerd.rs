@@ -23,9 +23,8 @@ const START_LIMIT: Duration = Duration::from_mins(1);
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// How often it is looked at whether containerd still runs. One that we did not start tells nobody of its end.
 const EXIT_INTERVAL: Duration = Duration::from_millis(250);
-/// How often the log's size is looked at, and the size at which it is moved away.
+/// How often the log's size is looked at.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
-const LOG_LIMIT: u64 = 10 << 20;
 
 /// How a node's containerd is run.
 #[derive(Clone, Debug)]
@@ -263,17 +262,9 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(fresh, path)
 }
 
-/// Moves what a log holds to a second file if it is large. containerd keeps its file open and appends, so the file
-/// itself stays.
+/// Keeps containerd's log small.
 fn rotate(log: &Path) {
-    let large = fs::metadata(log).is_ok_and(|found| found.len() > LOG_LIMIT);
-    if !large {
-        return;
-    }
-    let moved = fs::copy(log, log.with_extension("log.1"))
-        .and_then(|_| OpenOptions::new().write(true).open(log))
-        .and_then(|file| file.set_len(0));
-    if let Err(error) = moved {
+    if let Err(error) = c5c3_files::rotate_log(log) {
         tracing::warn!("{}: {error}", log.display());
     }
 }
@@ -282,26 +273,4 @@ fn tail(log: &Path) -> String {
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write as _;
-
-    use super::*;
-
-    #[test]
-    fn a_large_log_is_moved_under_the_one_who_writes_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("containerd.log");
-        let mut writer = OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        writer.write_all(b"small\n").unwrap();
-        rotate(&log);
-        assert_eq!(tail(&log), "small");
-        writer.set_len(LOG_LIMIT + 1).unwrap();
-        rotate(&log);
-        writer.write_all(b"fresh\n").unwrap();
-        assert_eq!(fs::read(&log).unwrap(), b"fresh\n");
-        assert_eq!(fs::metadata(log.with_extension("log.1")).unwrap().len(), LOG_LIMIT + 1);
-    }
 }

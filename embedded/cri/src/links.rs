@@ -14,7 +14,7 @@ use std::process::Command;
 
 use crate::command::{self, CommandError};
 use crate::remains::remove_if_empty;
-use crate::{Addresses, Instance, Programs, Site, mounts};
+use crate::{Addresses, Instance, Programs, Site};
 
 pub use plan::{Found, Step};
 
@@ -115,7 +115,7 @@ pub fn remove(instance: &Instance, programs: &Programs) -> Result<(), LinkError>
         .filter(|name| is_of(name, instance))
         .fold(String::new(), |all, name| all + "link del " + name + "\n");
     command::run(Command::new(&programs.ip).args(["-batch", "-"]), &links)?;
-    let left = mounts::unmount_under(&namespaces).map_err(LinkError::file(&namespaces))?;
+    let left = c5c3_files::unmount_under(&namespaces).map_err(LinkError::file(&namespaces))?;
     if let Some((path, source)) = left.into_iter().next() {
         return Err(LinkError::File { path, source });
     }

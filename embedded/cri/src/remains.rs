@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::Site;
 use crate::cgroups::Cgroups;
 use crate::processes;
-use crate::{Site, mounts};
 
 /// How long containerd may take to close its files.
 const GRACE: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub fn end_node(site: &Site) -> Result<(), Remains> {
     }
     end_processes(site, &mut remains, |_| true, Duration::ZERO);
     for folder in [site.run(), site.data().to_owned()] {
-        for (point, error) in remains.note("mounts", mounts::unmount_under(&folder)).unwrap_or_default() {
+        for (point, error) in remains.note("mounts", c5c3_files::unmount_under(&folder)).unwrap_or_default() {
             remains.note(point.display(), Err::<(), _>(error));
         }
     }

@@ -6,9 +6,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 const FIRST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_mins(5);
+pub(crate) const LONGEST: Duration = Duration::from_mins(5);
 /// A container that ran for this long starts from the beginning.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
+
+/// Whether a wait goes on that ends at `until` and is not longer than `longest`. The clock may be set back while something
+/// waits: a wait that seems to be longer than that was begun before, and is over.
+pub(crate) fn is_ahead(until: Timestamp, now: Timestamp, longest: Duration) -> bool {
+    now < until && until.duration_since(now).unsigned_abs() <= longest
+}
 
 /// The waits of several things by name.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +40,7 @@ impl BackOffs {
     pub(crate) fn wait(&self, name: &str, failed: Timestamp, now: Timestamp) -> Option<Wait> {
         let back_off = self.of.get(name).filter(|back_off| !back_off.is_forgotten(failed))?;
         let until = failed.checked_add(back_off.delay).unwrap_or(Timestamp::MAX);
-        (now < until).then_some(Wait { delay: back_off.delay, until })
+        is_ahead(until, now, back_off.delay).then_some(Wait { delay: back_off.delay, until })
     }
 
     /// Something is tried again after a failure at `failed`: if that fails, too, the wait is longer.
@@ -72,6 +78,19 @@ mod tests {
             back_offs.tried("app", at(now), at(now));
         }
         assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_a_wait_instead_of_prolonging_it() {
+        let mut back_offs = BackOffs::default();
+        back_offs.tried("app", at(7200), at(7200));
+        assert!(back_offs.wait("app", at(7201), at(7201)).is_some());
+        assert_eq!(back_offs.wait("app", at(7201), at(3601)), None);
+        assert!(
+            is_ahead(at(100), at(0), LONGEST)
+                && !is_ahead(at(4000), at(0), LONGEST)
+                && !is_ahead(at(0), at(0), LONGEST)
+        );
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use c5c3_cri::{Programs, Site};
 use k8s_openapi::api::core::v1::Taint;
 
+use crate::machine;
+
 /// The settings of one node.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
@@ -58,6 +60,15 @@ pub struct Capacity {
     pub milli_cpu: Option<i64>,
     /// In bytes.
     pub memory: Option<i64>,
+}
+
+impl Capacity {
+    /// The share of one of several nodes on this machine: of memory, which all of them would otherwise offer to pods, and
+    /// which is not there when all pods use theirs. Cores are not divided: who waits for one is slower, and goes on.
+    pub fn share_of_memory(nodes: usize) -> Self {
+        let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).max(1);
+        Self { milli_cpu: None, memory: (nodes > 1).then(|| machine::memory() / nodes) }
+    }
 }
 
 impl NodeConfig {

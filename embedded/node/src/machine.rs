@@ -27,13 +27,12 @@ impl Machine {
     pub(crate) fn read(data: &Path, most: Capacity) -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(1, |cores| i64::try_from(cores.get()).unwrap_or(1));
-        let memory = memory_limit(&text).unwrap_or(i64::MAX).min(in_meminfo(&text("/proc/meminfo"), "MemTotal"));
         let os = text("/etc/os-release");
         let named = os.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
         let uname = rustix::system::uname();
         Self {
             milli_cpu: (cores * 1000).min(most.milli_cpu.unwrap_or(i64::MAX)),
-            memory: memory.min(most.memory.unwrap_or(i64::MAX)),
+            memory: memory().min(most.memory.unwrap_or(i64::MAX)),
             storage: disk(data).size,
             kernel: uname.release().to_string_lossy().into_owned(),
             os_image: named.unwrap_or("Linux").trim_matches('"').to_owned(),
@@ -46,6 +45,12 @@ impl Machine {
     pub(crate) fn allocatable_memory(&self) -> i64 {
         (self.memory - RESERVED).max(0)
     }
+}
+
+/// The memory of this machine, or what this process may use of it.
+pub(crate) fn memory() -> i64 {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    memory_limit(&text).unwrap_or(i64::MAX).min(in_meminfo(&text("/proc/meminfo"), "MemTotal"))
 }
 
 /// The limit of the cgroup that this process is in, in either version.
@@ -132,6 +137,15 @@ mod tests {
         assert_eq!(Pressure::judge(1 << 20, 100, 50, 5, 100), Pressure { memory: true, ..fine });
         assert_eq!(Pressure::judge(1 << 30, 100, 1, 5, 100), Pressure { disk: true, ..fine });
         assert_eq!(Pressure::judge(1 << 30, 100, 50, 91, 100), Pressure { processes: true, ..fine });
+    }
+
+    #[test]
+    fn nodes_of_one_machine_offer_its_memory_once() {
+        let of = |nodes| Machine::read(Path::new("/"), Capacity::share_of_memory(nodes));
+        assert_eq!(of(1).memory, memory());
+        let (share, whole) = (of(3).memory, memory());
+        assert!(share > 0 && share * 3 <= whole, "{share} of {whole}");
+        assert_eq!(of(3).milli_cpu, of(1).milli_cpu);
     }
 
     #[test]

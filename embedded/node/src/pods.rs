@@ -1,7 +1,7 @@
 //! The pods that are meant for this node: a worker for each.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod as Object;
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::node::Node;
-use crate::orphans;
+use crate::orphans::{self, Known};
 use crate::pod::Pod;
 use crate::worker::{self, Wanted};
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(node: Arc<Node>) {
     let api = Api::<Object>::all(node.client.clone());
     let config = Config::default().fields(&format!("spec.nodeName={}", node.name()));
     let mut events = watcher(api, config).default_backoff().boxed();
-    let mut crew = Crew { node, workers: HashMap::new(), tasks: JoinSet::new(), listed: None, has_swept: false };
+    let mut crew = Crew { node, workers: HashMap::new(), tasks: JoinSet::new(), listed: None, swept: None };
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -42,7 +42,8 @@ struct Crew {
     tasks: JoinSet<String>,
     /// The uids of a list that is being read.
     listed: Option<BTreeSet<String>>,
-    has_swept: bool,
+    /// What the sweep of orphans knows, while it is under way; none before the first list.
+    swept: Option<Weak<Known>>,
 }
 
 impl Crew {
@@ -66,6 +67,9 @@ impl Crew {
             worker.send_replace(wanted);
         } else if !is_gone {
             let (sender, inbox) = watch::channel(wanted);
+            if let Some(known) = self.swept.as_ref().and_then(Weak::upgrade) {
+                known.add(&uid);
+            }
             self.workers.insert(uid, sender);
             self.tasks.spawn(worker::run(Arc::clone(&self.node), inbox));
         }
@@ -77,9 +81,10 @@ impl Crew {
         for (_, worker) in self.workers.iter().filter(|(uid, _)| !listed.contains(*uid)) {
             worker.send_modify(|wanted| wanted.is_gone = true);
         }
-        if !self.has_swept {
-            self.has_swept = true;
-            tokio::spawn(orphans::sweep(Arc::clone(&self.node), listed));
+        if self.swept.is_none() {
+            let known = Arc::new(Known::new(listed));
+            self.swept = Some(Arc::downgrade(&known));
+            tokio::spawn(orphans::sweep(Arc::clone(&self.node), known));
         }
     }
 

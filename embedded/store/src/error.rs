@@ -83,8 +83,8 @@ pub enum WriteError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// The log could not be written. After a failed write or sync the store takes no more writes until it is opened
-    /// again, because what the disk holds is not known.
+    /// The log could not be written. After a failed write or sync the store takes no more writes until the log has been
+    /// read back and cut to the last acknowledged change, because what the disk holds is not known before.
     #[error("the log could not be written: {0}")]
     Io(#[source] Arc<io::Error>),
 }

@@ -18,6 +18,10 @@
 //! off on open. Any other damage is refused as [`OpenError::Corrupt`], never repaired by guessing: a store that has lost
 //! acknowledged writes must not look healthy.
 //!
+//! A write that fails because the disk is full or failing is answered [`WriteError::Io`]. The log is cut back to the last
+//! acknowledged change, verified and tried again with back-off until it can be written; [`Store::failure`] says why it
+//! cannot.
+//!
 //! Not here: what a value means, leases with a time to live, transactions over several keys, replication.
 
 mod batch;
@@ -29,6 +33,7 @@ mod snapshot;
 mod watch;
 mod writer;
 
+use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,6 +115,12 @@ impl Store {
     /// The revision of the last acknowledged change; 0 when there was none.
     pub fn revision(&self) -> u64 {
         self.inner.shared.state().revision
+    }
+
+    /// Why the last write failed, until the log can be written again: a full or failing disk. Reads go on meanwhile, and
+    /// the log is tried again by itself.
+    pub fn failure(&self) -> Option<Arc<io::Error>> {
+        self.inner.shared.failure()
     }
 
     /// What `key` holds.

@@ -1,6 +1,7 @@
 //! What readers, watches and the writer share: the current state and the feed of changes that led to it.
 
-use std::sync::{Mutex, MutexGuard, RwLock};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use crate::Compacted;
 use crate::batch::Batch;
@@ -13,13 +14,15 @@ pub(crate) struct Shared {
     state: RwLock<State>,
     /// Taken before `state` where both are needed, so that under it the two agree.
     feed: Mutex<Feed>,
+    /// Why nothing can be written, while nothing can.
+    failure: Mutex<Option<Arc<io::Error>>>,
 }
 
 const UNPOISONED: &str = "nothing that runs under this lock panics";
 
 impl Shared {
     pub fn new(state: State, feed: Feed) -> Self {
-        Self { state: RwLock::new(state), feed: Mutex::new(feed) }
+        Self { state: RwLock::new(state), feed: Mutex::new(feed), failure: Mutex::default() }
     }
 
     pub fn state(&self) -> State {
@@ -65,6 +68,14 @@ impl Shared {
     pub fn copy(&self) -> Self {
         let feed = self.feed();
         Self::new(self.state(), feed.copy())
+    }
+
+    pub fn failure(&self) -> Option<Arc<io::Error>> {
+        self.failure.lock().expect(UNPOISONED).clone()
+    }
+
+    pub fn set_failure(&self, failure: Option<Arc<io::Error>>) {
+        *self.failure.lock().expect(UNPOISONED) = failure;
     }
 
     pub fn close(&self) {

@@ -1,9 +1,10 @@
 //! The one thread that writes: it gathers what waits into a batch, makes it durable, publishes it and answers.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
@@ -73,7 +74,7 @@ struct WriteLoop {
 impl WriteLoop {
     fn run(mut self) {
         let mut closing = None;
-        while let Ok(first) = self.messages.recv() {
+        while let Some(first) = self.next() {
             closing = self.commit(first);
             if closing.is_some() {
                 break;
@@ -85,6 +86,24 @@ impl WriteLoop {
         drop(self.disk);
         if let Some(done) = closing {
             let _ = done.send(());
+        }
+    }
+
+    /// The next message. While the log has failed, it is repaired between messages, also when there are none.
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            let Some(due) = self.disk.repair_due() else { return self.messages.recv().ok() };
+            match self.messages.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(message) if Instant::now() < due => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                other => {
+                    self.disk.repair();
+                    self.shared.set_failure(self.disk.failure());
+                    if let Ok(message) = other {
+                        return Some(message);
+                    }
+                }
+            }
         }
     }
 
@@ -107,7 +126,11 @@ impl WriteLoop {
             next = if batch.size < BATCH_BYTES { self.messages.try_recv().ok() } else { None };
         }
         // Also a conflict is answered only now: what it conflicts with may be in this batch.
-        match self.disk.append(&batch.changes) {
+        let appended = self.disk.append(&batch.changes);
+        if !batch.changes.is_empty() {
+            self.shared.set_failure(self.disk.failure());
+        }
+        match appended {
             Ok(()) => {
                 self.shared.publish(batch);
                 for (reply, outcome) in answers {

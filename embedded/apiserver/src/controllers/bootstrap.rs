@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
-use super::{SERVER, create, myself};
+use super::{SERVER, create, myself, roles};
 use crate::server::Server;
 use crate::status::ApiError;
 
@@ -27,7 +27,9 @@ const PRIORITIES: [(&str, i64, &str); 2] = [
 /// it shares few syncs.
 pub(crate) async fn bootstrap(server: &Arc<Server>) -> Result<(), ApiError> {
     create_all(server, namespaces()).await?;
-    let objects = c5c3_auth::rbac::bootstrap::objects().into_iter().chain(priorities()).chain(flow_control());
+    let access = c5c3_auth::rbac::bootstrap::objects();
+    let objects = access.iter().cloned().chain(priorities()).chain(flow_control());
+    try_join_all(access.iter().map(|object| roles::complete(server, object))).await?;
     create_all(server, objects).await?;
     myself::serve(server).await
 }

@@ -4,6 +4,7 @@
 mod bootstrap;
 mod collector;
 mod definitions;
+mod expiry;
 mod graph;
 mod myself;
 mod namespaces;
@@ -14,10 +15,13 @@ mod roles;
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use c5c3_fields::{Scope, Writer};
 use c5c3_store::{Expect, WriteError};
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -60,11 +64,20 @@ pub(crate) fn start(server: &Arc<Server>) {
     let follower = async move {
         // A store that is closed has no more to tell, and says so without a pause.
         while !stop.is_cancelled() {
-            follow(&s, &w).await;
+            let followed = async {
+                follow(&s, &w).await;
+                Ok(())
+            };
+            if let Err(error) = caught(followed).await {
+                tracing::error!(error = error.message, "the controllers' watch failed, and starts over");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
             tokio::task::yield_now().await;
         }
     };
     tokio::spawn(server.stopped().run_until_cancelled_owned(follower));
+    tokio::spawn(server.stopped().run_until_cancelled_owned(expiry::remove_events(server.clone())));
+    tokio::spawn(server.stopped().run_until_cancelled_owned(expiry::renew_certificates(server.clone())));
     let begin = Worker { server: server.clone(), work };
     begin.spawn(
         "definitions",
@@ -114,7 +127,7 @@ impl Worker {
         let working = async move {
             loop {
                 let piece = queue(&work).next().await;
-                let done = job(server.clone(), work.clone(), piece.clone()).await;
+                let done = caught(job(server.clone(), work.clone(), piece.clone())).await;
                 if let Err(error) = &done {
                     let error = &error.message;
                     tracing::warn!(who, ?piece, error, "a controller failed, and tries again after a while");
@@ -124,6 +137,15 @@ impl Worker {
         };
         tokio::spawn(stop.run_until_cancelled_owned(working));
     }
+}
+
+/// What a job comes to. One that panics has failed: the next piece of work is no worse for it.
+async fn caught(job: impl Future<Output = Result<(), ApiError>>) -> Result<(), ApiError> {
+    AssertUnwindSafe(job).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(ApiError::internal(format!("it panicked: {}", text.unwrap_or("without a message"))))
+    })
 }
 
 /// Follows every change from now on. Returns when the watch fell behind; the caller starts over.
@@ -189,8 +211,6 @@ pub(crate) struct Change {
     pub(crate) head: Head,
     /// Whether it is gone.
     pub(crate) gone: bool,
-    /// Whether it asks for what it asked for before.
-    pub(crate) keeps_spec: bool,
 }
 
 impl Change {
@@ -198,12 +218,7 @@ impl Change {
         let bytes = value.or(previous)?;
         let head = Head::read(bytes).ok()?;
         let served = server.registry().of_kind(&head.api_version, &head.kind)?;
-        // Only who looks at it pays for it.
-        let parse = |bytes: &bytes::Bytes| serde_json::from_slice::<Value>(bytes).ok();
-        let both = value.zip(previous).filter(|_| served.resource.is("", "ResourceQuota"));
-        let both = both.and_then(|(value, previous)| parse(value).zip(parse(previous)));
-        let keeps_spec = both.is_some_and(|(object, before)| asks_the_same(&before, &object));
-        Some(Self { served, key: key.to_owned(), head, gone: value.is_none(), keeps_spec })
+        Some(Self { served, key: key.to_owned(), head, gone: value.is_none() })
     }
 }
 
@@ -325,5 +340,22 @@ fn say(condition: &mut Value, reason: &str, message: &str) {
             Some(fields) if text.is_empty() => drop(fields.remove(field)),
             _ => condition[field] = text.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_panics_has_failed_and_ends_nothing_else() {
+        let indexed = async {
+            let mut object = json!("not an object");
+            object["metadata"] = json!({});
+            Ok(())
+        };
+        let failed = caught(indexed).await.unwrap_err();
+        assert!(failed.message.contains("it panicked: cannot access key"), "{}", failed.message);
+        caught(async { Ok(()) }).await.unwrap();
     }
 }

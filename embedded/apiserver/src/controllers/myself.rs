@@ -46,6 +46,7 @@ pub(crate) async fn publish(server: &Arc<Server>, listens: SocketAddr) -> Result
     if address.is_unspecified() || address.is_loopback() {
         return Ok(());
     }
+    server.set_published(SocketAddr::new(address, listens.port()));
     let ports = json!([{"name": "https", "port": listens.port(), "protocol": "TCP"}]);
     let metadata = json!({"name": NAME, "namespace": "default"});
     let mut endpoints = json!({

@@ -30,16 +30,16 @@ pub(super) async fn reconcile(server: &Arc<Server>, name: &str) -> Result<(), Ap
     furnish(server, name).await
 }
 
-/// Whether something went that its namespace must have, or waited to see go.
+/// Whether something went or was changed that its namespace must have, or something went that it waited to see go.
 pub(super) fn is_missed(server: &Server, change: &Change) -> bool {
     let (name, namespace) = (&change.head.metadata.name, &change.head.metadata.namespace);
+    if !namespace.is_empty() && change.served.resource.is("", "ConfigMap") && name == ROOT_CA {
+        return true;
+    }
     if namespace.is_empty() || !change.gone {
         return false;
     }
-    let must_be_there = matches!(
-        (change.served.resource.kind.as_str(), name.as_str()),
-        ("ServiceAccount", "default") | ("ConfigMap", ROOT_CA)
-    );
+    let must_be_there = change.served.resource.is("", "ServiceAccount") && name == "default";
     let is_going = || {
         let served = server.registry().find("", "v1", "namespaces")?;
         let entry = server.store().get(&served.key(None, namespace))?;
@@ -70,7 +70,17 @@ async fn furnish(server: &Arc<Server>, namespace: &str) -> Result<(), ApiError> 
         "metadata": {"name": ROOT_CA, "namespace": namespace,
                      "annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."}},
     });
-    create(server, CONTROLLERS, authority).await
+    create(server, CONTROLLERS, authority.clone()).await?;
+    // The authority is another one after a renewal, and pods trust what stands here.
+    let served = server.registry().find("", "v1", "configmaps").ok_or_else(ApiError::no_such_path)?;
+    edit(server, CONTROLLERS, &served, &served.key(Some(namespace), ROOT_CA), |stored| {
+        let differs = stored["data"] != authority["data"] && !is_going(stored);
+        if differs {
+            stored["data"] = authority["data"].clone();
+        }
+        differs
+    })
+    .await
 }
 
 /// What is in the way of a namespace that is to go.

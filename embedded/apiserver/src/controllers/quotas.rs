@@ -10,13 +10,11 @@ use crate::quotas::{quotas, used, written};
 use crate::server::Server;
 use crate::status::ApiError;
 
-/// Whether a change is one that the quotas of its namespace count. What becomes of a quota's own status is not.
+/// Whether a change is one that the quotas of its namespace count, or of one of them: a status that another wrote is put
+/// right.
 pub(super) fn counts(server: &Server, change: &Change) -> bool {
     let namespace = &change.head.metadata.namespace;
-    if namespace.is_empty() || quotas(server, namespace).is_empty() {
-        return false;
-    }
-    !change.served.resource.is("", "ResourceQuota") || !change.keeps_spec
+    !namespace.is_empty() && !quotas(server, namespace).is_empty()
 }
 
 /// Brings the status of a namespace's quotas up to date.

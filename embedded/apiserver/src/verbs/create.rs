@@ -90,6 +90,8 @@ pub(super) async fn store(call: &Call<'_>, mut object: Value) -> Result<Done, Ap
     let _claim = services::allocate(call, None, &mut object)?;
     prepare::validate(call, &object, None)?;
     admission::admit(call, "CREATE", &object, None).await?;
+    // Webhooks may have taken their time: the namespace may be gone by now, and the object would outlive it.
+    call.server.may_be_created(call, &object)?;
     let _turn = quotas::admit(call, None, &object).await?;
     let mut object = Arc::new(object);
     for _ in 0..GENERATED_NAME_TRIES {

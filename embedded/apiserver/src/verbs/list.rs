@@ -6,9 +6,8 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::reading::Reading;
 use crate::call::Call;
-use crate::conversion;
-use crate::object::of_entry;
 use crate::path::Query;
 use crate::reply::{Form, Item, bytes_reply};
 use crate::selector::{Fields, Labels};
@@ -118,28 +117,24 @@ pub(crate) async fn list(call: &Call<'_>, form: Form) -> Result<Response<Body>, 
         _ => store.list(&prefix),
     };
     let after = go_on.as_ref().map_or("", |go_on| go_on.after.as_str());
-    let mut converted = conversion::ahead(call.server, resource, snapshot.starting_after(after)).await?;
+    let mut reading = Reading::new(snapshot, after);
     let as_stored = form == Form::Object && selection.is_everything();
-    let (mut items, mut last, mut remaining) = (Vec::new(), "", 0u64);
-    for entry in snapshot.starting_after(after) {
-        if items.len() == limit {
-            remaining += 1;
-            continue;
-        }
-        last = &entry.key;
+    let mut items = Vec::new();
+    while items.len() < limit {
+        let Some(entry) = reading.next(call.server, resource, limit - items.len()).await? else { break };
         if as_stored && call.served.is_shown_as_stored(&entry.value) {
             items.push(Item::Stored(entry.value.clone()));
             continue;
         }
-        let object = converted.remove(&entry.key).map_or_else(|| of_entry(resource, entry), Ok)?;
-        let object = call.served.readable(object);
+        let object = call.served.readable(reading.object(resource, &entry)?);
         if selection.takes(resource, &object) {
             items.push(Item::Object(object));
         }
     }
-    let mut metadata = json!({"resourceVersion": snapshot.revision.to_string()});
+    let mut metadata = json!({"resourceVersion": reading.revision().to_string()});
+    let remaining = reading.left();
     if remaining > 0 {
-        let next = Continue { revision: Some(snapshot.revision), since: now, after: last.to_owned() };
+        let next = Continue { revision: Some(reading.revision()), since: now, after: reading.last().to_owned() };
         metadata["continue"] = next.token().into();
         if selection.is_everything() {
             metadata["remainingItemCount"] = remaining.into();

@@ -8,6 +8,7 @@ mod get;
 mod list;
 mod patch;
 mod prepare;
+mod reading;
 mod scale;
 mod update;
 mod watch;

@@ -41,6 +41,8 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Done, ApiError> {
                 if error.reason == "Conflict"
                     && error.details.get("causes").is_none()
                     && !names_a_version(kind, &patch) => {}
+            // It was created since an apply found it missing: what is there now is merged with.
+            Err(error) if kind == Kind::Apply && error.reason == "AlreadyExists" => {}
             other => return other,
         }
     }

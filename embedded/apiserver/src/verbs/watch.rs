@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::list::Selection;
+use super::reading::Reading;
 use crate::call::Call;
 use crate::conversion;
-use crate::object::{bytes, of_entry};
+use crate::object::bytes;
 use crate::registry::Served;
 use crate::reply::{Form, bytes_reply};
 use crate::server::Server;
@@ -36,8 +37,10 @@ struct Watching {
     bookmarks: bool,
     /// Whether all is told that happens, and as it is stored where that is how it is shown.
     as_stored: bool,
-    /// What is told before the first change.
-    first: std::vec::IntoIter<Bytes>,
+    /// What there was when the watch began, as far as it is not told yet.
+    first: Option<Reading>,
+    /// What is told when all of that is.
+    end_of_first: Option<Bytes>,
     changes: Watch,
     ends: Instant,
     next_bookmark: Instant,
@@ -64,27 +67,19 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
     // Without a revision, or with 0, a watch begins with what is there.
     let from_start = initial.unwrap_or(revision == 0) && (initial == Some(true) || revision == 0);
     let as_stored = form == Form::Object && selection.is_everything();
-    let mut first = Vec::new();
+    let (mut first, mut end_of_first) = (None, None);
     let after = if from_start {
-        let snapshot = call.server.store().list(&prefix);
-        let mut converted = conversion::ahead(call.server, resource, snapshot.iter()).await?;
-        for entry in snapshot.iter() {
-            if as_stored && call.served.is_shown_as_stored(&entry.value) {
-                first.push(line("ADDED", &entry.value));
-                continue;
-            }
-            let object = converted.remove(&entry.key).map_or_else(|| of_entry(resource, entry), Ok)?;
-            let object = call.served.readable(object);
-            if selection.takes(resource, &object) {
-                first.push(line("ADDED", &bytes(&form.object(resource, object))));
-            }
-        }
+        let mut reading = Reading::new(call.server.store().list(&prefix), "");
+        let revision = reading.revision();
+        // Of the first ones, a client hears by the answer's status that they cannot be converted.
+        reading.take(call.server, resource, usize::MAX).await?;
+        first = Some(reading);
         if initial == Some(true) && bookmarks {
-            let mut bookmark = bookmark(&call.served, form, snapshot.revision);
+            let mut bookmark = bookmark(&call.served, form, revision);
             bookmark["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-            first.push(line("BOOKMARK", &bytes(&bookmark)));
+            end_of_first = Some(line("BOOKMARK", &bytes(&bookmark)));
         }
-        snapshot.revision
+        revision
     } else if revision == 0 {
         call.server.store().revision()
     } else {
@@ -107,7 +102,8 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
         form,
         bookmarks,
         as_stored,
-        first: first.into_iter(),
+        first,
+        end_of_first,
         changes,
         ends: now + timeout,
         next_bookmark: now + BOOKMARK_INTERVAL,
@@ -124,11 +120,25 @@ pub(super) async fn watch(call: &Call<'_>, form: Form) -> Result<Response<Body>,
 impl Watching {
     /// The next line that the client is told.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(event) = self.first.next() {
-            return Some(event);
+        while let Some(reading) = self.first.take() {
+            match self.next_of_first(reading).await {
+                Ok(Some(told)) => return Some(told),
+                Ok(None) => {}
+                Err(error) => {
+                    self.over = true;
+                    return Some(line("ERROR", &bytes(&error.to_value())));
+                }
+            }
+        }
+        if let Some(bookmark) = self.end_of_first.take() {
+            return Some(bookmark);
         }
         while !self.over {
             let wake = if self.bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
+            // Changes that are not selected may come faster than they are read; the watch ends in time nevertheless.
+            if Instant::now() >= wake {
+                return self.tick();
+            }
             tokio::select! {
                 biased;
                 _ = self.stopped.changed() => return None,
@@ -145,21 +155,37 @@ impl Watching {
                     }
                     None => return None,
                 },
-                () = tokio::time::sleep_until(wake) => {
-                    if Instant::now() >= self.ends {
-                        // The last word of a watch says how far it got, so that the next one can go on from there.
-                        self.over = true;
-                        if !self.bookmarks {
-                            return None;
-                        }
-                    }
-                    self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
-                    let bookmark = bookmark(&self.served, self.form, self.changes.progress());
-                    return Some(line("BOOKMARK", &bytes(&bookmark)));
-                }
+                () = tokio::time::sleep_until(wake) => {}
             }
         }
         None
+    }
+
+    /// What is told when it is time for a bookmark, or to end. The last word of a watch says how far it got, so that the
+    /// next one can go on from there.
+    fn tick(&mut self) -> Option<Bytes> {
+        self.over = Instant::now() >= self.ends;
+        if !self.bookmarks {
+            return None;
+        }
+        self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+        let bookmark = bookmark(&self.served, self.form, self.changes.progress());
+        Some(line("BOOKMARK", &bytes(&bookmark)))
+    }
+
+    /// What is told of the next object that there was at the beginning: nothing if it is not meant, or was the last.
+    async fn next_of_first(&mut self, mut reading: Reading) -> Result<Option<Bytes>, ApiError> {
+        let resource = &self.served.resource;
+        let Some(entry) = reading.next(&self.server, resource, usize::MAX).await? else { return Ok(None) };
+        let told = if self.as_stored && self.served.is_shown_as_stored(&entry.value) {
+            Some(line("ADDED", &entry.value))
+        } else {
+            let object = self.served.readable(reading.object(resource, &entry)?);
+            let is_meant = self.selection.takes(resource, &object);
+            is_meant.then(|| line("ADDED", &bytes(&self.form.object(resource, object))))
+        };
+        self.first = Some(reading);
+        Ok(told)
     }
 
     /// What a change is to this watch: an object that comes to match is added, one that ceases to is deleted.

@@ -1,6 +1,7 @@
 //! Custom resources whose versions only a webhook can tell from each other.
 
 use http::Method;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::hook::{Cluster, Does, Hook};
@@ -99,4 +100,43 @@ async fn what_cannot_be_converted_is_an_error_that_says_why() {
     assert_eq!(failed.code, 500);
     assert!(failed.message().ends_with("conversion webhook for wood.example/v2, Kind=Tree failed: no idea"));
     assert_eq!(cluster.send(Method::GET, &trees("v1"), Value::Null).await.code, 200);
+}
+
+/// How many objects the webhook was sent.
+fn sent(hook: &Hook) -> Vec<usize> {
+    hook.asked().iter().map(|request| request["objects"].as_array().map_or(0, Vec::len)).collect()
+}
+
+#[tokio::test]
+async fn only_the_objects_of_a_page_are_converted() {
+    let (cluster, hook) = grown(Does::Decide(convert)).await;
+    for number in 0..9 {
+        cluster.send(Method::POST, &trees("v1"), tree(&format!("t{number}"), "metres", number)).await.created();
+    }
+    let (mut page, mut names) = (format!("{}?limit=4", trees("v2")), Vec::new());
+    loop {
+        let list = cluster.send(Method::GET, &page, Value::Null).await.body;
+        let items = list["items"].as_array().unwrap().iter();
+        names.extend(items.map(|item| (item["metadata"]["name"].clone(), item["spec"]["centimetres"].clone())));
+        let Some(token) = list["metadata"]["continue"].as_str() else { break };
+        page = format!("{}?limit=4&continue={token}", trees("v2"));
+    }
+    assert_eq!(names, (0..9).map(|n| (json!(format!("t{n}")), json!(n * 100))).collect::<Vec<_>>());
+    assert_eq!(sent(&hook), [4, 4, 1]);
+}
+
+#[tokio::test]
+async fn a_watch_from_the_start_holds_a_few_objects_at_a_time() {
+    let (cluster, hook) = grown(Does::Decide(convert)).await;
+    for number in 0..600 {
+        cluster.send(Method::POST, &trees("v1"), tree(&format!("t{number:03}"), "metres", 1)).await.created();
+    }
+    let told = cluster.watch(&trees("v2")).await;
+    assert_eq!(sent(&hook), [256], "the rest waits until the client has read these");
+    cluster.send(Method::DELETE, &format!("{}/t599", trees("v1")), Value::Null).await;
+    let told = told.collect().await.unwrap().to_bytes();
+    let events: Vec<Value> = serde_json::Deserializer::from_slice(&told).into_iter().map(Result::unwrap).collect();
+    let added = events.iter().filter(|event| event["type"] == "ADDED");
+    assert_eq!(added.filter(|event| event["object"]["spec"]["centimetres"] == 100).count(), 600);
+    assert_eq!(events.last().map(|event| &event["type"]), Some(&json!("DELETED")), "as it was when the watch began");
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::body::Body;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -147,6 +148,10 @@ impl Cluster {
 
     pub async fn send(&self, method: Method, path: &str, body: Value) -> Answer {
         let content_type = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        self.send_as(method, path, content_type, body).await
+    }
+
+    async fn send_as(&self, method: Method, path: &str, content_type: &str, body: Value) -> Answer {
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
@@ -157,6 +162,20 @@ impl Cluster {
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         Answer { code, body: serde_json::from_slice(&body).unwrap(), warnings }
+    }
+
+    /// Applies a config map of the orchard.
+    pub async fn apply(&self, manager: &str, name: &str, data: Value) -> Answer {
+        let path = format!("/api/v1/namespaces/orchard/configmaps/{name}?fieldManager={manager}");
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+        self.send_as(Method::PATCH, &path, "application/apply-patch+yaml", map).await
+    }
+
+    /// Begins a watch of what there is under a path. Nothing is read of it yet.
+    pub async fn watch(&self, path: &str) -> Body {
+        let request = Request::builder().uri(format!("{path}?watch=true&timeoutSeconds=1")).body(()).unwrap();
+        let user = UserInfo::new("gardener", ["system:masters", "system:authenticated"]);
+        self.0.handle(request.into_parts().0, Bytes::new(), user).await.into_body()
     }
 
     /// Registers webhooks: `mutating` or `validating` ones.

@@ -291,3 +291,42 @@ async fn what_the_server_itself_deletes_is_asked_about_and_tried_again_when_it_i
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn two_applies_that_find_an_object_missing_are_merged() {
+    let (cluster, slow) = (Cluster::start().await, Hook::start(Does::Dawdle(Duration::from_millis(300))).await);
+    cluster.register("mutating", "m", &[slow.entry("slow.example.com", json!({}))]).await;
+    // Both wait for the webhook when they have found nothing.
+    let (one, other) =
+        tokio::join!(cluster.apply("a", "tree", json!({"a": "1"})), cluster.apply("b", "tree", json!({"b": "2"})));
+    let mut codes = [one.code, other.code];
+    codes.sort_unstable();
+    assert_eq!(codes, [200, 201], "{} {}", one.body, other.body);
+    assert_eq!(cluster.send(Method::GET, TREE, Value::Null).await.body["data"], json!({"a": "1", "b": "2"}));
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_namespace_that_goes_while_a_webhook_is_asked() {
+    let (cluster, slow) = (Cluster::start().await, Hook::start(Does::Dawdle(Duration::from_millis(500))).await);
+    cluster
+        .register(
+            "validating",
+            "v",
+            &[slow.entry(
+                "slow.example.com",
+                json!({"rules": [
+        {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}),
+            )],
+        )
+        .await;
+    let goes = async {
+        while slow.asked().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        cluster.send(Method::DELETE, "/api/v1/namespaces/orchard", Value::Null).await.code
+    };
+    let (planted, deleted) = tokio::join!(cluster.plant("tree"), goes);
+    assert_eq!(deleted, 200);
+    assert!(matches!(planted.code, 403 | 404), "{}", planted.body);
+    assert_eq!(cluster.send(Method::GET, TREE, Value::Null).await.code, 404);
+}

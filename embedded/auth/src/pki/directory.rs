@@ -21,7 +21,7 @@ pub(super) fn prepare(directory: &Path) -> Result<(), PkiError> {
         .map_err(at(directory))
 }
 
-/// The authority: new if there is none, prolonged if it nears its end.
+/// The authority: new if there is none, prolonged if it nears its end or is from the future.
 pub(super) fn authority(directory: &Path, now: Timestamp) -> Result<Authority, PkiError> {
     let (key_path, path) = (directory.join("ca.key"), directory.join("ca.crt"));
     let Some(key) = read_key(&key_path)? else {
@@ -42,7 +42,9 @@ pub(super) fn authority(directory: &Path, now: Timestamp) -> Result<Authority, P
         return Err(refused(&path, "does not belong to ca.key; restore the pair from one backup"));
     }
     let (subject, validity) = x509::read(&certificate)?;
-    if subject == Authority::subject() && now + third(AUTHORITY_LIFE) < validity.until {
+    // One that was made while the clock was ahead is not in force yet, and clients refuse it.
+    let is_in_force = validity.from <= now && now + third(AUTHORITY_LIFE) < validity.until;
+    if subject == Authority::subject() && is_in_force {
         return Ok(Authority { pem: certificate_pem(&certificate), subject, key, certificate });
     }
     create_authority(&path, key, now)
@@ -68,13 +70,18 @@ pub(super) fn server(
         return Ok(Leaf { key, certificate });
     }
     let leaf = authority.server(names, now)?;
-    write(&key_path, leaf.key.pem().expose_secret())?;
-    write(&path, &certificate_pem(&leaf.certificate))?;
+    write_server(directory, &leaf)?;
     Ok(leaf)
 }
 
+/// Keeps the server's certificate and its key.
+pub(super) fn write_server(directory: &Path, leaf: &Leaf) -> Result<(), PkiError> {
+    write(&directory.join("server.key"), leaf.key.pem().expose_secret())?;
+    write(&directory.join("server.crt"), &certificate_pem(&leaf.certificate))
+}
+
 /// Whether a client of `authority` would accept the certificate under every name, now and for a third of its life.
-fn serves(
+pub(super) fn serves(
     certificate: &CertificateDer<'_>,
     key: &P256,
     authority: &Authority,

@@ -10,7 +10,7 @@ mod tls;
 mod x509;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -114,7 +114,13 @@ impl Identity {
 #[derive(Debug)]
 pub struct Pki {
     authority: Authority,
-    server: Leaf,
+    server: Mutex<Leaf>,
+    /// What handshakes take the server's certificate from.
+    current: Arc<tls::Current>,
+    /// What the server's certificate is for.
+    names: Vec<ServerName<'static>>,
+    /// Where certificates are kept, if they are.
+    directory: Option<PathBuf>,
     token_key: Arc<P256>,
 }
 
@@ -136,8 +142,9 @@ impl Pki {
     /// Makes everything new, on no disk: for tests, and for servers that forget.
     pub fn in_memory(extra_names: &[String], now: Timestamp) -> Result<Self, PkiError> {
         let authority = Authority::new(P256::generate()?, now)?;
-        let server = authority.server(&server_names(extra_names)?, now)?;
-        Ok(Self { authority, server, token_key: Arc::new(P256::generate()?) })
+        let names = server_names(extra_names)?;
+        let server = authority.server(&names, now)?;
+        Self::with(authority, server, names, None, P256::generate()?)
     }
 
     /// Takes what `directory` holds, makes what is missing and renews what is due.
@@ -147,9 +154,37 @@ impl Pki {
     pub fn open(directory: &Path, extra_names: &[String], now: Timestamp) -> Result<Self, PkiError> {
         directory::prepare(directory)?;
         let authority = directory::authority(directory, now)?;
-        let server = directory::server(directory, &authority, &server_names(extra_names)?, now)?;
-        let token_key = Arc::new(directory::token_key(directory)?);
-        Ok(Self { authority, server, token_key })
+        let names = server_names(extra_names)?;
+        let server = directory::server(directory, &authority, &names, now)?;
+        let token_key = directory::token_key(directory)?;
+        Self::with(authority, server, names, Some(directory.to_owned()), token_key)
+    }
+
+    fn with(
+        authority: Authority,
+        server: Leaf,
+        names: Vec<ServerName<'static>>,
+        directory: Option<PathBuf>,
+        token_key: P256,
+    ) -> Result<Self, PkiError> {
+        let current = Arc::new(tls::Current::new(&server.certificate, server.key.der())?);
+        Ok(Self { authority, server: Mutex::new(server), current, names, directory, token_key: Arc::new(token_key) })
+    }
+
+    /// Renews the server's certificate if less than a third of its life is left. Handshakes from then on show the new
+    /// one, those of servers that run included. Returns whether it did.
+    pub fn renew(&self, now: Timestamp) -> Result<bool, PkiError> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        if directory::serves(&server.certificate, &server.key, &self.authority, &self.names, now) {
+            return Ok(false);
+        }
+        let renewed = self.authority.server(&self.names, now)?;
+        if let Some(directory) = &self.directory {
+            directory::write_server(directory, &renewed)?;
+        }
+        self.current.replace(&renewed.certificate, renewed.key.der())?;
+        *server = renewed;
+        Ok(true)
     }
 
     /// The authority's certificate, which clients trust and pods find as `ca.crt`.
@@ -184,7 +219,7 @@ impl Pki {
     ///
     /// A client certificate that this authority has not signed ends the handshake.
     pub fn tls(&self) -> Result<ServerConfig, PkiError> {
-        tls::server_config(&self.authority.certificate, &self.server.certificate, self.server.key.der())
+        tls::server_config(&self.authority.certificate, Arc::clone(&self.current))
     }
 
     pub(crate) fn token_key(&self) -> Arc<P256> {

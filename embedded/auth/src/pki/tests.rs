@@ -95,7 +95,8 @@ fn a_client_may_come_without_a_certificate_but_not_with_a_foreign_one() {
 #[test]
 fn a_server_certificate_is_no_client_certificate() {
     let pki = Pki::in_memory(&[], now()).unwrap();
-    let server = Identity { certificate: certificate_pem(&pki.server.certificate), key: pki.server.key.pem() };
+    let leaf = pki.server.lock().unwrap();
+    let server = Identity { certificate: certificate_pem(&leaf.certificate), key: leaf.key.pem() };
     assert!(handshake(&pki, pki.ca_pem(), Some(&server), "localhost").is_err());
 }
 
@@ -164,6 +165,48 @@ fn a_prolonged_authority_is_believed_by_those_who_hold_the_old_certificate() {
     assert_ne!(old.ca_pem(), new.ca_pem());
     assert!(handshake(&new, old.ca_pem(), Some(&jane), "localhost").unwrap().is_some());
     assert_eq!(old.token_key.public(), new.token_key.public());
+}
+
+/// The certificate that a server shows.
+fn shown(server: &Arc<ServerConfig>, trust: &str) -> CertificateDer<'static> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trust.as_bytes()).unwrap()).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut client = ClientConnection::new(Arc::new(client), ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut server = ServerConnection::new(Arc::clone(server)).unwrap();
+    shake(&mut client, &mut server).unwrap();
+    client.peer_certificates().unwrap()[0].clone().into_owned()
+}
+
+#[test]
+fn a_server_that_runs_shows_its_renewed_certificate() {
+    let home = tempfile::tempdir().unwrap();
+    let pki = Pki::open(home.path(), &[], in_days(-250)).unwrap();
+    let server = Arc::new(pki.tls().unwrap());
+    let before = shown(&server, pki.ca_pem());
+    assert!(!pki.renew(in_days(-249)).unwrap(), "it has long to go");
+    assert_eq!(shown(&server, pki.ca_pem()), before);
+    assert!(pki.renew(now()).unwrap(), "less than a third of its life is left");
+    let after = shown(&server, pki.ca_pem());
+    assert_ne!(after, before);
+    assert_eq!(read(home.path(), "server.crt"), certificate_pem(&after), "a restart keeps it");
+    assert!(!pki.renew(now()).unwrap());
+}
+
+#[test]
+fn an_authority_that_was_made_while_the_clock_was_ahead_is_made_again() {
+    let home = tempfile::tempdir().unwrap();
+    let early = Pki::open(home.path(), &[], in_days(30)).unwrap();
+    let jane = early.issue_client("jane", &[], MINUTE, now()).unwrap();
+    let put_right = Pki::open(home.path(), &[], now()).unwrap();
+    assert_ne!(early.ca_pem(), put_right.ca_pem());
+    assert!(handshake(&put_right, put_right.ca_pem(), Some(&jane), "localhost").unwrap().is_some(), "with the old key");
+    Pki::open(home.path(), &[], now()).unwrap();
+    assert_eq!(read(home.path(), "ca.crt"), put_right.ca_pem(), "once");
 }
 
 type Break<'a> = &'a dyn Fn(&Path);

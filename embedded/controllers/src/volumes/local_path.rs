@@ -105,10 +105,37 @@ pub(super) fn make(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o777))
 }
 
-/// Deletes the folder of a volume with all that it holds.
+/// Deletes the folder of a volume with all that it holds. What a container has mounted in it and left behind is unmounted,
+/// never deleted.
 pub(super) fn delete(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+    // One that cannot be unmounted is named by the refusal that follows.
+    c5c3_files::unmount_under(path)?;
+    match c5c3_files::remove_tree(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_a_container_has_mounted_in_a_volume_outlives_it() {
+        let home = tempfile::tempdir().unwrap();
+        let (volume, share) = (home.path().join("pvc-1_default_images"), home.path().join("share"));
+        let point = volume.join("mnt/nfs");
+        fs::create_dir_all(&point).unwrap();
+        fs::create_dir(&share).unwrap();
+        fs::write(share.join("precious"), "data").unwrap();
+        let bound = Command::new("mount").arg("--bind").arg(&share).arg(&point).status().unwrap();
+        assert!(bound.success(), "mounting takes root");
+        assert!(point.join("precious").exists());
+        delete(&volume).unwrap();
+        assert!(!volume.exists());
+        assert_eq!(fs::read_to_string(share.join("precious")).unwrap(), "data");
+        delete(&volume).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{LinkError, Network, Node, bridge, forwarding, host_links, node_link, table};
-use crate::{Instance, Programs, command, mounts};
+use crate::{Instance, Programs, command};
 
 /// What there is already.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Found {
     pub(super) fn read<'a>(namespaces: impl Iterator<Item = &'a Path>) -> Result<Self, LinkError> {
         let mut found = Self { links: host_links()?, namespaces: BTreeSet::new() };
         for namespace in namespaces {
-            if mounts::is_namespace(namespace).map_err(LinkError::file(namespace))? {
+            if c5c3_files::is_namespace(namespace).map_err(LinkError::file(namespace))? {
                 found.namespaces.insert(namespace.to_owned());
             }
         }

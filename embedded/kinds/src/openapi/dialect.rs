@@ -14,7 +14,7 @@ pub(crate) enum Dialect {
 }
 
 /// What Swagger 2.0 cannot say, or what upstream leaves out there.
-const NOT_IN_V2: &[&str] = &["oneOf", "anyOf", "allOf", "not", "nullable", "default", "enum"];
+const NOT_IN_V2: &[&str] = &["oneOf", "anyOf", "allOf", "not", "nullable", "default"];
 
 impl Dialect {
     /// A reference to a definition.

@@ -136,13 +136,11 @@ fn core() -> Vec<Row> {
             .generation()
             .sub("attach", "", "v1", "PodAttachOptions", STREAM)
             .sub("binding", "", "v1", "Binding", CREATE)
-            .own("ephemeralcontainers", CHANGE)
             .sub("eviction", "policy", "v1", "Eviction", CREATE)
             .sub("exec", "", "v1", "PodExecOptions", STREAM)
             .own("log", GET)
             .sub("portforward", "", "v1", "PodPortForwardOptions", STREAM)
             .sub("proxy", "", "v1", "PodProxyOptions", PROXY)
-            .own("resize", CHANGE)
             .status(),
         row("PodTemplate", "podtemplates").generation(),
         row("ReplicationController", "replicationcontrollers")

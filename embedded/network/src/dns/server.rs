@@ -28,6 +28,9 @@ const AT_ONCE: usize = 1024;
 /// A connection over which nothing was asked for this long is closed.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// The pause after a socket has failed.
+const AFTER_ERROR: Duration = Duration::from_millis(100);
+
 /// The sockets that are listened on, bound to one address.
 pub struct Listener {
     udp: Arc<UdpSocket>,
@@ -89,8 +92,15 @@ pub(super) async fn serve(
 async fn datagrams(server: &Arc<Server>, socket: &Arc<UdpSocket>) {
     let mut buffer = vec![0; usize::from(u16::MAX)];
     while let Some(received) = server.stop.run_until_cancelled(socket.recv_from(&mut buffer)).await {
-        // An error here is about an answer to somebody who is gone.
-        let Ok((length, client)) = received else { continue };
+        let (length, client) = match received {
+            Ok(received) => received,
+            // Mostly about an answer to a client that is gone; one that persists must not take a core.
+            Err(error) => {
+                tracing::debug!(%error, "a query could not be received");
+                tokio::time::sleep(AFTER_ERROR).await;
+                continue;
+            }
+        };
         let Ok(slot) = server.slots.clone().acquire_owned().await else { return };
         let (server, socket, query) = (server.clone(), socket.clone(), buffer[..length].to_vec());
         server.clone().tasks.spawn(async move {
@@ -111,7 +121,7 @@ async fn connections(server: &Arc<Server>, listener: &TcpListener) {
             Err(error) => {
                 // Out of file descriptors: closing connections gives some back.
                 tracing::warn!(%error, "a connection could not be taken");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(AFTER_ERROR).await;
                 continue;
             }
         };

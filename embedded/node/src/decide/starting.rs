@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::{Action, Plan, Situation, Why, restarts};
+use crate::back_off::{LONGEST, is_ahead};
 use crate::observe::{Container, State};
 use crate::pod::{Role, hash};
 
@@ -19,7 +20,7 @@ enum Progress {
 
 pub(super) fn plan(situation: Situation<'_>) -> Plan {
     let mut start = Start { situation, plan: Plan::default() };
-    if let Some(hold) = situation.memory.pod_hold.as_ref().filter(|hold| hold.until > situation.now) {
+    if let Some(hold) = situation.memory.pod_hold.as_ref().filter(|hold| is_ahead(hold.until, situation.now, LONGEST)) {
         start.plan.wake_at(hold.until);
     } else if situation.observed.sandbox().is_none() {
         start.sandbox();
@@ -117,7 +118,7 @@ impl Start<'_> {
     fn start(&mut self, container: &Spec) {
         let Situation { pod, observed, memory, now, .. } = self.situation;
         let name = &container.name;
-        if let Some(hold) = memory.holds.get(name).filter(|hold| hold.until > now) {
+        if let Some(hold) = memory.holds.get(name).filter(|hold| is_ahead(hold.until, now, LONGEST)) {
             self.plan.wake_at(hold.until);
             return;
         }

@@ -34,14 +34,27 @@ pub(crate) async fn run(node: &Node) {
         sleep(RETRY).await;
     }
     tracing::info!(node = node.name(), "registered");
+    // Apart from each other: a container runtime that is busy for minutes does not make the node seem dead.
+    tokio::join!(keep_lease(node), keep_status(node));
+}
+
+async fn keep_lease(node: &Node) {
     let mut beats = interval(BEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut written, mut since) = (Value::Null, 0);
     loop {
         beats.tick().await;
         if let Err(error) = renew(node).await {
             tracing::warn!(node = node.name(), %error, "cannot renew the lease");
         }
+    }
+}
+
+async fn keep_status(node: &Node) {
+    let mut beats = interval(BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut written, mut since) = (Value::Null, 0);
+    loop {
+        beats.tick().await;
         let status = status(node).await;
         since += 1;
         // Times apart, which change with every beat.
@@ -146,5 +159,46 @@ async fn write(node: &Node, status: &Value) -> kube::Result<()> {
         // Somebody deleted the node: it comes back, as it does with a kubelet that is restarted.
         Err(kube::Error::Api(error)) if error.code == 404 => register(node).await,
         written => written.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use c5c3_cri::{Instance, Runtime, Site};
+    use c5c3_harness::TestCluster;
+    use k8s_openapi::api::core::v1::Service;
+    use kube::runtime::reflector::store;
+    use tokio::net::UnixListener;
+
+    use super::*;
+    use crate::NodeConfig;
+    use crate::voice::Voice;
+
+    #[tokio::test]
+    async fn a_lease_is_renewed_while_the_container_runtime_does_not_answer() {
+        let cluster = TestCluster::in_process().await.unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let socket = home.path().join("silent.sock");
+        // Connections are taken, and nobody reads what comes.
+        let _silent = UnixListener::bind(&socket).unwrap();
+        let site = Site::new(Instance::new("zoo").unwrap(), "lion", home.path()).unwrap();
+        let (voice, _speaker) = Voice::new(cluster.client());
+        let config = NodeConfig::new(site, "192.0.2.7".parse().unwrap());
+        let node = Node::new(cluster.client(), Runtime::at(&socket), config, store::<Service>().0, voice);
+        let leases = Api::<Lease>::namespaced(cluster.client(), LEASES);
+        let renewed = async {
+            let mut versions = std::collections::BTreeSet::new();
+            while versions.len() < 3 {
+                if let Ok(Some(lease)) = leases.get_opt("lion").await {
+                    versions.insert(lease.resource_version());
+                }
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::time::pause();
+        tokio::select! {
+            () = run(&node) => unreachable!("it runs for ever"),
+            renewed = tokio::time::timeout(BEAT * 4, renewed) => renewed.expect("the node would seem dead by now"),
+        }
     }
 }

@@ -122,7 +122,7 @@ pub(crate) fn unmount(folders: &Folders, uid: &str) -> Result<(), VolumeError> {
     if !folder.exists() {
         return Ok(());
     }
-    let failed = c5c3_cri::unmount_under(&folder).map_err(VolumeError::at(&folder))?;
+    let failed = c5c3_files::unmount_under(&folder).map_err(VolumeError::at(&folder))?;
     // Nothing is removed while a mount is left: it may be somebody's data.
     if let Some((path, source)) = failed.into_iter().next() {
         return Err(VolumeError::Io { what: path.display().to_string(), source });
@@ -138,7 +138,8 @@ pub(crate) fn remove(folders: &Folders, uid: &str) -> Result<(), VolumeError> {
 }
 
 fn remove_folder(folder: &Path) -> Result<(), VolumeError> {
-    match std::fs::remove_dir_all(folder) {
+    // A bind of a claim's folder that was made since is not entered.
+    match c5c3_files::remove_tree(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(VolumeError::at(folder)(error)),
         _ => Ok(()),
     }

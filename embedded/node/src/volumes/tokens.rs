@@ -25,7 +25,16 @@ pub(crate) struct Tokens {
 #[derive(Clone)]
 struct Token {
     text: String,
+    issued_at: Timestamp,
     renewed_at: Timestamp,
+}
+
+impl Token {
+    /// When it has to be renewed: at once if the clock was set back to before it was issued, since it is not valid yet by
+    /// the clock of those who check it.
+    fn due(&self, now: Timestamp) -> Timestamp {
+        if now < self.issued_at { now } else { self.renewed_at }
+    }
 }
 
 impl Tokens {
@@ -40,22 +49,22 @@ impl Tokens {
         let key = (volume.to_owned(), source.path.clone());
         let now = Timestamp::now();
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some(held) = held.as_ref().filter(|held| held.renewed_at > now) {
+        if let Some(held) = held.as_ref().filter(|held| held.due(now) > now) {
             return Ok(held.text.clone());
         }
         let status = request(client, pod, source).await?.status;
         let Some(status) = status else { return Ok(String::new()) };
         let life = status.expiration_timestamp.0.duration_since(now);
         let renewed_at = now.checked_add((life * 4 / 5).min(LONGEST)).unwrap_or(now);
-        let token = Token { text: status.token, renewed_at };
+        let token = Token { text: status.token, issued_at: now, renewed_at };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(key, token.clone());
         Ok(token.text)
     }
 
     /// When the first of them has to be renewed.
     pub(crate) fn next_renewal(&self) -> Option<Timestamp> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.values().map(|token| token.renewed_at).min()
+        let (held, now) = (self.held.lock().unwrap_or_else(PoisonError::into_inner), Timestamp::now());
+        held.values().map(|token| token.due(now)).min()
     }
 }
 
@@ -78,4 +87,17 @@ async fn request(
     let request = TokenRequest { spec, ..TokenRequest::default() };
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), pod.namespace());
     accounts.create_token_request(account, &PostParams::default(), &request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::testing::at;
+
+    #[test]
+    fn a_token_from_before_the_clock_was_set_back_is_renewed_at_once() {
+        let token = Token { text: String::new(), issued_at: at(7200), renewed_at: at(9000) };
+        assert_eq!(token.due(at(7300)), at(9000));
+        assert_eq!(token.due(at(3600)), at(3600));
+    }
 }

@@ -67,10 +67,20 @@ impl Worker {
 
     async fn stop(&self, pod: &Pod, run: &Container, deadline: Instant) -> Result<(), Failed> {
         if run.state == State::Created {
-            return Ok(self.node.runtime.remove_container(&run.id).await?);
+            return Ok(self.discard(&run.id).await?);
         }
         self.node.voice.normal(pod, Some(&run.name), "Killing", format!("Stopping container {}", run.name));
         Ok(self.end(pod, run, deadline.saturating_duration_since(Instant::now())).await?)
+    }
+
+    /// Removes a container. One that was about to start when its pod went may run by now: the runtime refuses to remove it
+    /// before it is stopped.
+    async fn discard(&self, id: &str) -> Result<(), c5c3_cri::CallError> {
+        match self.node.runtime.stop_container(id, Duration::ZERO).await {
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+        self.node.runtime.remove_container(id).await
     }
 
     /// Runs the hook, then ends the container; both within the grace.
@@ -116,9 +126,11 @@ impl Worker {
         let pod = &wanted.pod;
         let observed = lock(&self.observed).clone();
         for container in &observed.containers {
-            self.node.runtime.remove_container(&container.id).await?;
+            self.discard(&container.id).await?;
         }
         for sandbox in &observed.sandboxes {
+            // With it end the containers that were being created when the pod went, and were not seen yet.
+            self.node.runtime.stop_pod_sandbox(&sandbox.id).await?;
             self.node.runtime.remove_pod_sandbox(&sandbox.id).await?;
         }
         volumes::remove(&self.node.folders, pod.uid())?;

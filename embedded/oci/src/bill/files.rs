@@ -8,6 +8,9 @@ use tar::{Archive, Entry, EntryType};
 
 use crate::{Error, Layout};
 
+/// As many links are followed, as the kernel does.
+const MOST_LINKS: usize = 40;
+
 /// Files by their paths, which have no slash before them.
 #[derive(Debug, Default)]
 pub(super) struct Files(BTreeMap<String, Content>);
@@ -62,16 +65,20 @@ impl Files {
 
     /// The text of a file. A folder on the way to it may be a link to one beside it.
     pub(super) fn text(&self, path: &str) -> Option<String> {
-        match self.0.get(path) {
-            Some(Content::Bytes(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
-            Some(Content::Link(target)) => self.text(&beside(path, target)).filter(|_| target != path),
-            None => {
-                let (folder, name) = path.rsplit_once('/')?;
-                let Some(Content::Link(target)) = self.0.get(folder) else { return None };
-                let real = format!("{}/{name}", beside(folder, target));
-                if real == path { None } else { self.text(&real) }
-            }
+        let mut path = path.to_owned();
+        // Links of an image that is not ours may lead in a circle.
+        for _ in 0..MOST_LINKS {
+            path = match self.0.get(&path) {
+                Some(Content::Bytes(bytes)) => return Some(String::from_utf8_lossy(bytes).into_owned()),
+                Some(Content::Link(target)) => beside(&path, target),
+                None => {
+                    let (folder, name) = path.rsplit_once('/')?;
+                    let Some(Content::Link(target)) = self.0.get(folder) else { return None };
+                    format!("{}/{name}", beside(folder, target))
+                }
+            };
         }
+        None
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
@@ -126,7 +133,11 @@ mod tests {
             ("usr/share/doc/a".to_owned(), Content::Link("b".to_owned())),
             ("usr/share/doc/b/copyright".to_owned(), Content::Bytes(b"free".to_vec())),
             ("usr/share/doc/loop".to_owned(), Content::Link("loop".to_owned())),
+            ("usr/share/doc/to".to_owned(), Content::Link("fro".to_owned())),
+            ("usr/share/doc/fro".to_owned(), Content::Link("to".to_owned())),
         ]));
+        assert_eq!(files.text("usr/share/doc/to"), None);
+        assert_eq!(files.text("usr/share/doc/to/copyright"), None);
         assert_eq!(files.text("usr/share/doc/a/copyright").as_deref(), Some("free"));
         assert_eq!(files.text("usr/share/doc/loop/copyright"), None);
     }

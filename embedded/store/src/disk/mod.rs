@@ -28,12 +28,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use crate::feed::Feed;
 use crate::snapshot::{Change, State};
 use crate::{OpenError, Options};
 use frame::{Kind, Record};
 use segment::{AppendError, Segment};
+
+/// How soon a log that has failed is tried again; each further time, twice as long passes.
+const FIRST_REPAIR: Duration = Duration::from_millis(100);
+/// The longest that passes between two attempts.
+const SLOWEST_REPAIR: Duration = Duration::from_secs(15);
+
+/// Why the last write failed, until one succeeds.
+#[derive(Debug)]
+struct Failure {
+    error: Arc<io::Error>,
+    /// Whether the disk's contents are unknown, so that nothing may be written before a repair.
+    broken: bool,
+    /// How much space is lacking.
+    wanted: u64,
+    attempts: u32,
+    next: Instant,
+}
 
 /// The open directory, owned by the writer.
 #[derive(Debug)]
@@ -47,8 +65,7 @@ pub(crate) struct Disk {
     checkpoint_bytes: u64,
     checkpointing: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    /// Set by a failed write: what the disk holds is unknown, so nothing may follow it.
-    broken: Option<Arc<io::Error>>,
+    failure: Option<Failure>,
     buffer: Vec<u8>,
 }
 
@@ -68,7 +85,7 @@ impl Disk {
             checkpoint_bytes: options.checkpoint_bytes,
             checkpointing: None,
             stop: Arc::default(),
-            broken: None,
+            failure: None,
             buffer: Vec::new(),
         };
         Ok((disk, recovered.state, recovered.feed))
@@ -77,7 +94,7 @@ impl Disk {
     /// Writes the changes as one frame and returns when they are safe.
     pub fn append(&mut self, changes: &[Arc<Change>]) -> Result<(), Arc<io::Error>> {
         let Some(first) = changes.first() else { return Ok(()) };
-        if let Some(error) = &self.broken {
+        if let Some(Failure { error, broken: true, .. }) = &self.failure {
             return Err(Arc::clone(error));
         }
         frame::begin(&mut self.buffer);
@@ -86,28 +103,90 @@ impl Disk {
             frame::put(&mut self.buffer, &change.after.as_deref().map_or(deleted, Record::from));
         }
         frame::seal(&mut self.buffer, Kind::Batch, first.revision);
-        self.logged += self.buffer.len() as u64;
-        self.segment.append(&self.buffer).map_err(|error| match error {
-            AppendError::NoSpace(error) => Arc::new(error),
-            AppendError::Broken(error) => self.give_up(error),
-        })
+        let length = self.buffer.len() as u64;
+        match self.segment.append(&self.buffer) {
+            Ok(()) => {
+                self.logged += length;
+                self.recovered();
+                Ok(())
+            }
+            Err(AppendError::NoSpace(error)) => Err(self.fail(error, false, length)),
+            Err(AppendError::Broken(error)) => Err(self.fail(error, true, length)),
+        }
     }
 
-    fn give_up(&mut self, error: io::Error) -> Arc<io::Error> {
-        tracing::error!(dir = %self.dir.display(), %error, "the log has failed: no more writes until it is opened again");
-        Arc::clone(self.broken.insert(Arc::new(error)))
+    fn fail(&mut self, error: io::Error, broken: bool, wanted: u64) -> Arc<io::Error> {
+        // A client that tries again and again does not put off the repair.
+        let (attempts, next) = match &self.failure {
+            Some(before) => (before.attempts, before.next),
+            None => (0, Instant::now() + FIRST_REPAIR),
+        };
+        if self.failure.is_none() || broken {
+            tracing::error!(dir = %self.dir.display(), %error, "the log cannot be written; it is tried again until it can");
+        }
+        let error = Arc::new(error);
+        self.failure = Some(Failure { error: Arc::clone(&error), broken, wanted, attempts, next });
+        error
+    }
+
+    fn recovered(&mut self) {
+        if self.failure.take().is_some() {
+            tracing::info!(dir = %self.dir.display(), "the log can be written again");
+        }
+    }
+
+    /// Why nothing can be written, if the last write or repair has failed.
+    pub fn failure(&self) -> Option<Arc<io::Error>> {
+        self.failure.as_ref().map(|failure| Arc::clone(&failure.error))
+    }
+
+    /// When [`Disk::repair`] is due, if the log has failed.
+    pub fn repair_due(&self) -> Option<Instant> {
+        self.failure.as_ref().map(|failure| failure.next)
+    }
+
+    /// Tries whether the log can be written again.
+    pub fn repair(&mut self) {
+        let Some(Failure { broken, wanted, .. }) = self.failure else { return };
+        let repaired = if broken { self.reopen() } else { Ok(()) };
+        let outcome = repaired.and_then(|()| {
+            self.failure.as_mut().map(|failure| failure.broken = false);
+            self.segment.make_room(wanted)
+        });
+        match (outcome, &mut self.failure) {
+            (Err(error), Some(failure)) => {
+                failure.attempts += 1;
+                let rest = FIRST_REPAIR.saturating_mul(1 << failure.attempts.min(16)).min(SLOWEST_REPAIR);
+                (failure.error, failure.next) = (Arc::new(error), Instant::now() + rest);
+            }
+            _ => self.recovered(),
+        }
+    }
+
+    /// Goes on with the log in place, from the last change that was acknowledged.
+    fn reopen(&mut self) -> io::Result<()> {
+        // A later log got its name without being safe; nothing was written to it, and it must not be read.
+        let files = Files::list(&self.dir)?;
+        for first in files.segments.iter().rev().take_while(|first| !self.segment.begins_at(&self.dir, **first)) {
+            fs::remove_file(Segment::path(&self.dir, *first))?;
+        }
+        file::sync_directory(&self.dir)?;
+        self.segment.repair()
     }
 
     /// Begins a checkpoint in the background if the log has grown long for the data it holds. `state` is what the log
     /// leads to.
     pub fn tidy(&mut self, state: &State) {
         let busy = self.checkpointing.as_ref().is_some_and(|thread| !thread.is_finished());
-        if busy || self.broken.is_some() || self.logged < self.checkpoint_bytes.max(state.bytes) {
+        if busy || self.failure.is_some() || self.logged < self.checkpoint_bytes.max(state.bytes) {
             return;
         }
         // Whatever becomes of it, the next attempt is when the log has grown by as much again. Nothing is lost meanwhile.
         self.logged = 0;
         let next = state.revision + 1;
+        if self.segment.begins_at(&self.dir, next) {
+            return;
+        }
         match Segment::create(&self.dir, next) {
             Ok(segment) => {
                 // The log that the checkpoint covers ends exactly where it is taken.
@@ -115,7 +194,7 @@ impl Disk {
                 self.checkpoint(state.clone());
             }
             // With its name it is where the next change will be looked for, but it is not safe to write there.
-            Err(error) if Segment::path(&self.dir, next).exists() => drop(self.give_up(error)),
+            Err(error) if Segment::path(&self.dir, next).exists() => drop(self.fail(error, true, 0)),
             Err(error) => put_off(&self.dir, &error),
         }
     }

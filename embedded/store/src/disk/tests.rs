@@ -1,12 +1,19 @@
 //! What a damaged or unfinished frame is taken for: every tear is a tear, every flipped bit is damage. And what a disk
 //! that fails does to the store.
 
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::Disk;
 use super::frame::{self, Found, Kind, Record};
+use super::segment::{Faults, Segment};
+use crate::batch::{Batch, Order};
 use crate::shared::Shared;
 use crate::writer::Writer;
 use crate::{Commit, Expect, Inner, Options, Store, WriteError};
@@ -109,25 +116,81 @@ fn a_value_cannot_pass_for_a_frame() {
     assert!(std::str::from_utf8(&file[frame::PREAMBLE..frame::PREAMBLE + 4]).is_err());
 }
 
-#[tokio::test]
-async fn after_a_failed_write_nothing_more_is_written_and_nothing_of_it_is_seen() {
-    let dir = tempfile::tempdir().unwrap();
-    let value = |_| Some(Bytes::from("value"));
-    let store = Store::open(dir.path(), Options::default()).unwrap();
-    store.write("/one", Expect::Absent, value).await.unwrap();
-    store.close().await;
-
-    let (mut disk, state, feed) = Disk::open(dir.path(), &Options::default()).unwrap();
-    disk.segment.fail();
+/// A store on `dir` whose disk fails as a test says.
+fn failing(dir: &Path) -> (Store, Faults) {
+    let (disk, state, feed) = Disk::open(dir, &Options::default()).unwrap();
+    let faults = Arc::clone(&disk.segment.faults);
     let shared = Arc::new(Shared::new(state, feed));
     let writer = Writer::start(Arc::clone(&shared), disk).unwrap();
-    let store = Store { inner: Arc::new(Inner { shared, commit: Commit::Durable(writer) }) };
-    for _ in 0..2 {
-        assert!(matches!(store.write("/two", Expect::Any, value).await, Err(WriteError::Io(_))));
-    }
-    assert_eq!((store.revision(), store.get("/two")), (1, None));
-    store.close().await;
+    (Store { inner: Arc::new(Inner { shared, commit: Commit::Durable(writer) }) }, faults)
+}
 
-    let store = Store::open(dir.path(), Options::default()).unwrap();
-    assert_eq!(store.write("/two", Expect::Absent, value).await.unwrap().revision, 2);
+async fn until(is_so: impl Fn() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it never is so");
+}
+
+#[allow(clippy::unnecessary_wraps)] // It is what a write takes.
+fn value(_: u64) -> Option<Bytes> {
+    Some(Bytes::from("value"))
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_or_is_full_heals_in_place_and_nothing_of_a_failed_write_is_seen() {
+    for fault in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::Other] {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, faults) = failing(dir.path());
+        store.write("/one", Expect::Absent, value).await.unwrap();
+        *faults.lock().unwrap() = Some(fault);
+        for _ in 0..2 {
+            assert!(matches!(store.write("/two", Expect::Any, value).await, Err(WriteError::Io(_))));
+        }
+        assert_eq!((store.revision(), store.get("/two")), (1, None), "{fault}");
+        assert!(store.failure().is_some(), "{fault}");
+        *faults.lock().unwrap() = None;
+        until(|| store.failure().is_none()).await;
+        assert_eq!(store.write("/three", Expect::Absent, value).await.unwrap().revision, 2, "{fault}");
+        store.close().await;
+
+        let store = Store::open(dir.path(), Options::default()).unwrap();
+        assert_eq!((store.get("/two"), store.revision()), (None, 2), "{fault}");
+        assert!(store.get("/one").is_some() && store.get("/three").is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_log_whose_acknowledged_changes_are_damaged_is_not_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, faults) = failing(dir.path());
+    store.write("/one", Expect::Absent, value).await.unwrap();
+    let log = OpenOptions::new().write(true).open(Segment::path(dir.path(), 1)).unwrap();
+    log.write_all_at(b"?", frame::PREAMBLE as u64 + 30).unwrap();
+    *faults.lock().unwrap() = Some(ErrorKind::Other);
+    store.write("/two", Expect::Absent, value).await.unwrap_err();
+    *faults.lock().unwrap() = None;
+    until(|| store.failure().is_some_and(|error| error.kind() == ErrorKind::InvalidData)).await;
+    assert!(matches!(store.write("/two", Expect::Absent, value).await, Err(WriteError::Io(_))));
+}
+
+#[tokio::test]
+async fn batches_that_failed_do_not_count_towards_the_next_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { checkpoint_bytes: 100, ..Options::default() };
+    let (mut disk, state, _) = Disk::open(dir.path(), &options).unwrap();
+    *disk.segment.faults.lock().unwrap() = Some(ErrorKind::StorageFull);
+    let mut batch = Batch::on(state.clone());
+    let large = |_: u64| Some(Bytes::from(vec![b'v'; 1000]));
+    batch.apply(Order { key: "/one".into(), expect: Expect::Any, make: Box::new(large) }).unwrap().unwrap();
+    disk.append(&batch.changes).unwrap_err();
+    *disk.segment.faults.lock().unwrap() = None;
+    disk.repair();
+    let before = fs::metadata(Segment::path(dir.path(), 1)).unwrap().ino();
+    disk.tidy(&state);
+    assert_eq!(fs::metadata(Segment::path(dir.path(), 1)).unwrap().ino(), before, "the log is not replaced by itself");
+    disk.append(&batch.changes).unwrap();
+    assert!(disk.failure().is_none());
 }

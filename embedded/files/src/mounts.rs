@@ -45,8 +45,13 @@ fn unescape(word: &str) -> PathBuf {
 }
 
 /// Is a namespace mounted on this file?
-pub(crate) fn is_namespace(file: &Path) -> io::Result<bool> {
+pub fn is_namespace(file: &Path) -> io::Result<bool> {
     Ok(mounts()?.iter().any(|mount| mount.point == file && mount.kind == "nsfs"))
+}
+
+/// What is mounted at a path or below it.
+pub(crate) fn first_under(path: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(mounts()?.into_iter().map(|mount| mount.point).find(|point| point.starts_with(path)))
 }
 
 /// Unmounts whatever lies under a folder, the last mounted first; what could not be unmounted, with the reason.

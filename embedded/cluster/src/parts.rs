@@ -1,0 +1,157 @@
+//! What runs in the cluster's process beside the API server. A part that ends or panics is started again; the others go
+//! on.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use c5c3_apiserver::Server;
+use c5c3_controllers::keep_running;
+use c5c3_cri::Addresses;
+use c5c3_network::{Namespace, dns, services};
+use c5c3_providers::store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::client::client;
+use crate::folder::Folder;
+use crate::up::{CERTIFICATE_LIFE, UpError, now};
+
+/// The port of the store of secrets on the nodes' network.
+pub(crate) const STORE_PORT: u16 = 8200;
+
+/// The domain of the cluster's names.
+const DOMAIN: &str = "cluster.local";
+
+/// How often the sizes of logs are looked at.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Starts all of them.
+pub(crate) async fn start(
+    server: &Arc<Server>,
+    folder: &Folder,
+    addresses: &Addresses,
+    parts: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<(), UpError> {
+    let options = c5c3_controllers::Options::new(folder.volumes());
+    // These two keep each of their own parts running.
+    parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
+    parts.spawn(c5c3_providers::run(client(server, "providers"), stop.clone()));
+    let (of_scheduler, stopped) = (client(server, "scheduler"), stop.clone());
+    parts.spawn(keep_running("scheduler", stop.clone(), move || {
+        c5c3_scheduler::run(of_scheduler.clone(), stopped.clone())
+    }));
+    let host = addresses.bridge().addr();
+    start_store(server, folder, host, parts, stop).await?;
+    let place = services::Place {
+        table: services_table(folder),
+        node: None,
+        node_addresses: vec![host],
+        pods: None,
+        services: addresses.services,
+    };
+    let (of_services, stopped) = (client(server, "services"), stop.clone());
+    parts.spawn(keep_running("services", stop.clone(), move || {
+        services::run(of_services.clone(), Namespace::Current, place.clone(), stopped.clone())
+    }));
+    start_names(server, host, parts, stop).await
+}
+
+/// Something that was made to see whether it can be, for the first that asks.
+struct First<T>(Mutex<Option<T>>);
+
+impl<T> First<T> {
+    fn new(made: T) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(made))))
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+async fn start_names(
+    server: &Arc<Server>,
+    host: Ipv4Addr,
+    parts: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<(), UpError> {
+    let listener = dns::Listener::bind((host, 53).into()).await.map_err(|error| UpError::Names(host, error))?;
+    let upstream = dns::Upstream::of_this_machine(&listener);
+    let (client, first, stopped) = (client(server, "dns"), First::new(listener), stop.clone());
+    parts.spawn(keep_running("dns", stop.clone(), move || {
+        let (client, first, upstream, stop) = (client.clone(), first.clone(), upstream.clone(), stopped.clone());
+        async move {
+            let listener = match first.take() {
+                Some(listener) => Ok(listener),
+                None => dns::Listener::bind((host, 53).into()).await,
+            };
+            match listener {
+                Ok(listener) => {
+                    if let Err(error) = dns::run(client, listener, DOMAIN, upstream, stop).await {
+                        tracing::error!(%error, "names are not served");
+                    }
+                }
+                Err(error) => tracing::error!(%error, "names are not served: port 53 cannot be had again"),
+            }
+        }
+    }));
+    Ok(())
+}
+
+/// Starts the store of secrets where pods and the machine reach it.
+async fn start_store(
+    server: &Arc<Server>,
+    folder: &Folder,
+    host: Ipv4Addr,
+    parts: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<(), UpError> {
+    let listener = tokio::net::TcpListener::bind((host, STORE_PORT)).await;
+    let listener = listener.map_err(|error| UpError::Store(host, error))?;
+    let names: Vec<String> = store::names().into_iter().chain([host.to_string()]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let identity = server.pki().issue_server(&names, CERTIFICATE_LIFE, now())?;
+    let authority = server.pki().ca_pem().to_owned();
+    let proof = store::Proof { certificate: identity.certificate, key: identity.key, authority };
+    let (place, client, first, stopped) = (folder.store(), client(server, "store"), First::new(listener), stop.clone());
+    parts.spawn(keep_running("store", stop.clone(), move || {
+        let (place, client, proof) = (place.clone(), client.clone(), proof.clone());
+        let (first, stop) = (first.clone(), stopped.clone());
+        async move {
+            let listener = match first.take() {
+                Some(listener) => Ok(listener),
+                None => tokio::net::TcpListener::bind((host, STORE_PORT)).await,
+            };
+            let served = match listener {
+                Ok(listener) => store::run(&place, listener, proof, client, stop).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = served {
+                tracing::error!(%error, "secrets are not stored");
+            }
+        }
+    }));
+    Ok(())
+}
+
+/// Keeps the logs of the cluster's own processes small, until `stop`.
+pub(crate) async fn rotate_logs(logs: Vec<PathBuf>, stop: CancellationToken) {
+    loop {
+        for log in &logs {
+            if let Err(error) = c5c3_files::rotate_log(log) {
+                tracing::warn!(log = %log.display(), %error, "cannot rotate a log");
+            }
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(LOG_INTERVAL)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// The rules by which the machine itself reaches Services.
+pub(crate) fn services_table(folder: &Folder) -> String {
+    format!("c5c3-services-{}", folder.instance())
+}
