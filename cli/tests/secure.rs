@@ -4,7 +4,7 @@
 mod cloud;
 mod machine;
 
-use cloud::Cloud;
+use cloud::{Cloud, Token};
 use machine::Machine;
 
 const CLOUD: &str = "
@@ -108,11 +108,30 @@ fn with_tls_nobody_talks_in_the_clear_and_a_token_outlives_all_servers_of_the_da
     members_of_valkey_talk_by_tls_alone(&cloud.machine);
     brokers_talk_by_tls_alone(&cloud.machine);
 
+    a_change_is_applied_while_a_server_of_the_database_is_down(&cloud, &token);
+
     let servers: Vec<_> = (0..3).map(|number| format!("mariadb-{number}")).collect();
     cloud.machine.crash("cloud", &servers, "mariadbd");
     cloud.good_again(&token);
     cloud.settle();
     cloud.kill_one("keystone", &token);
+}
+
+/// More memory for a pod is what may be needed most while something is broken.
+fn a_change_is_applied_while_a_server_of_the_database_is_down(cloud: &Cloud, token: &Token) {
+    let broken = cloud.break_a_database_server();
+    let before = cloud.pods("keystone");
+    let patch =
+        r#"{"spec": {"services": {"keystone": {"template": {"resources": {"requests": {"memory": "321Mi"}}}}}}}"#;
+    cloud.machine.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
+    let memory = "{.spec.template.spec.containers[?(@.name==\"api\")].resources.requests.memory}";
+    cloud.machine.eventually(&format!("kubectl -n cloud get deployment keystone-api -o jsonpath='{memory}'"), "321Mi");
+    cloud.machine.ok("kubectl -n cloud rollout status deployment/keystone-api --timeout=180s");
+    let now = cloud.pods("keystone");
+    assert!(now.len() == 2 && before.iter().all(|pod| !now.contains(pod)), "{before:?} became {now:?}");
+    cloud.good_again(token);
+    cloud.repair(&broken);
+    cloud.settle();
 }
 
 fn the_database_lets_nobody_in_without_tls(cloud: &Cloud) {

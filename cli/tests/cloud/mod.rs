@@ -14,6 +14,25 @@ use http::{Answer, Server, ask};
 /// How long something may take that was killed, until it serves again on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
+const DATABASE_READY: &str =
+    "kubectl -n cloud get mariadb mariadb -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'";
+
+/// Refuses a pod by its name, so that whatever makes it again cannot.
+const REFUSED: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: kept-down}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  validations: [{expression: "object.metadata.name != 'NAME'"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: kept-down}
+spec: {policyName: kept-down, validationActions: [Deny]}
+"#;
+
 /// A cloud that runs. Dropping it removes it.
 pub struct Cloud {
     pub machine: Machine,
@@ -55,9 +74,7 @@ impl Cloud {
 
     /// What the OpenStack client prints, signed in as `c5c3 env` says.
     pub fn openstack(&self, command: &str) -> String {
-        let client = crate::machine::cache().join("c5c3/python/bin/openstack");
-        assert!(client.exists(), "there is no {}; `make test` makes it", client.display());
-        self.machine.ok(&format!("eval \"$($C5C3 env --data $PWD/data)\" && {} {command}", client.display()))
+        self.machine.ok(&client(command))
     }
 
     /// Waits until the ControlPlane and its Keystone are ready as they are specified now.
@@ -112,6 +129,24 @@ impl Cloud {
         self.identity.validate(&self.identity.sign_in()?)
     }
 
+    /// Takes the primary of the database away, and keeps it away as a broken machine would, until [`Self::repair`].
+    pub fn break_a_database_server(&self) -> String {
+        let pod = self.machine.ok("kubectl -n cloud get mariadb mariadb -o jsonpath='{.status.currentPrimary}'");
+        self.machine.write("kept-down.yaml", &REFUSED.replace("NAME", &pod));
+        self.machine.ok("kubectl apply -f kept-down.yaml");
+        self.machine.ok(&format!("kubectl -n cloud delete pod {pod} --grace-period=0 --force --wait=false"));
+        self.machine.eventually(DATABASE_READY, "False");
+        pod
+    }
+
+    /// Asserts that the server is still away, and lets it come back.
+    pub fn repair(&self, pod: &str) {
+        self.machine.says(&format!("kubectl -n cloud get pod {pod} -o name --ignore-not-found"), "");
+        self.machine.says(DATABASE_READY, "False");
+        self.machine.ok("kubectl delete -f kept-down.yaml");
+        self.machine.eventually(DATABASE_READY, "True");
+    }
+
     /// Ends one pod as a machine does that loses its power, and waits until another one is in its place.
     pub fn kill_one(&self, part: &str, token: &Token) {
         let pod = self.pods(part).remove(0);
@@ -124,6 +159,13 @@ impl Cloud {
         self.settle();
         self.good_again(token);
     }
+}
+
+/// The line that runs the OpenStack client, signed in as `c5c3 env` says.
+pub fn client(command: &str) -> String {
+    let client = crate::machine::cache().join("c5c3/python/bin/openstack");
+    assert!(client.exists(), "there is no {}; `make test` makes it", client.display());
+    format!("eval \"$($C5C3 env --data $PWD/data)\" && {} {command}", client.display())
 }
 
 impl Identity {

@@ -13,8 +13,8 @@ use tower::retry::{Policy, RetryLayer};
 /// How many requests wait for their connection at most: as many as in kube's own client.
 const QUEUE: usize = 1024;
 
-/// How long a connection may say nothing. kube's watcher takes a watch for dead after 295 s without an event or a bookmark, so
-/// this must be longer.
+/// How long a connection may say nothing. On a watch an API server sends a bookmark every minute, so that one that says nothing
+/// for several is dead. kube's watcher would notice only when the watch should have ended.
 const READ_TIMEOUT: Duration = Duration::from_secs(310);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);

@@ -3,6 +3,9 @@
 //! kube's own pause between attempts starts over with each of them, because an attempt begins with an event that is no
 //! error. Here only a list that was read to its end counts as well again.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use futures::{Stream, StreamExt, stream};
 use kube::Api;
 use kube::core::Resource;
@@ -13,6 +16,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::object::is_not_found;
+
+/// For how many seconds the API is asked to keep a watch open: as long as API servers do by themselves. With kube's own five
+/// minutes, the watches of an operator at rest are most of its requests. A connection that died is noticed by its silence, see
+/// [`crate::client`].
+const KEPT_OPEN: RangeInclusive<u32> = 1800..=3600;
+
+/// After how many attempts a kind that is not installed is looked for less often, and how often then. The first take three
+/// minutes, in which whoever installs everything at once has installed it.
+const ABSENT_ATTEMPTS: u32 = 10;
+const WHILE_ABSENT: Duration = Duration::from_mins(10);
 
 /// Whose watch it is, and of what.
 #[derive(Clone)]
@@ -39,7 +52,8 @@ pub(crate) fn watch<K>(api: Api<K>, config: watcher::Config, watched: Watched) -
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    let breaks = Breaks { watched, pause: DefaultBackoff::default(), absent: false };
+    let config = config.timeout(rand::random_range(KEPT_OPEN));
+    let breaks = Breaks { watched, pause: DefaultBackoff::default(), absent: 0 };
     stream::unfold((watcher(api, config).boxed(), breaks), |(mut events, mut breaks)| async move {
         loop {
             match events.next().await? {
@@ -49,7 +63,7 @@ where
                 }
                 Err(error) => {
                     breaks.broke(&error);
-                    tokio::time::sleep(breaks.pause.next()?).await;
+                    tokio::time::sleep(breaks.pause()?).await;
                 }
             }
         }
@@ -60,8 +74,8 @@ where
 struct Breaks {
     watched: Watched,
     pause: DefaultBackoff,
-    /// Whether the kind is known not to be installed, which is said once.
-    absent: bool,
+    /// How many attempts in a row have found that the kind is not installed, which is said once.
+    absent: u32,
 }
 
 impl Breaks {
@@ -71,7 +85,7 @@ impl Breaks {
         }
         self.pause.reset();
         self.watched.listed.cancel();
-        if std::mem::take(&mut self.absent) {
+        if std::mem::take(&mut self.absent) > 0 {
             let Watched { controller, kind, .. } = &self.watched;
             tracing::info!(controller, kind, "the kind is installed now, and watched");
         }
@@ -81,13 +95,20 @@ impl Breaks {
         let Watched { controller, kind, metrics, listed } = &self.watched;
         if is_absent(error) {
             listed.cancel();
-            if !std::mem::replace(&mut self.absent, true) {
+            if self.absent == 0 {
                 tracing::info!(controller, kind, "the kind is not installed; it is watched when it is");
             }
+            self.absent = self.absent.saturating_add(1);
             return;
         }
         tracing::warn!(controller, kind, %error, "a watch failed and is started again");
         metrics.watch_failed(controller);
+    }
+
+    /// How long to wait before the next attempt.
+    fn pause(&mut self) -> Option<Duration> {
+        let pause = self.pause.next()?;
+        Some(if self.absent > ABSENT_ATTEMPTS { WHILE_ABSENT } else { pause })
     }
 }
 
@@ -105,7 +126,7 @@ mod tests {
 
     fn breaks() -> Breaks {
         let watched = Watched::new("press", "Apple", &Metrics::default());
-        Breaks { watched, pause: DefaultBackoff::default(), absent: false }
+        Breaks { watched, pause: DefaultBackoff::default(), absent: 0 }
     }
 
     fn list_failed(code: u16) -> watcher::Error {
@@ -118,18 +139,26 @@ mod tests {
         let mut breaks = breaks();
         for _ in 0..3 {
             breaks.goes_on(&Event::<ConfigMap>::Init);
-            assert_eq!(
-                breaks.watched.listed.is_cancelled(),
-                breaks.absent,
-                "the list of such a kind is not waited for"
-            );
+            assert_eq!(breaks.watched.listed.is_cancelled(), breaks.absent > 0, "such a kind has no list to wait for");
             breaks.broke(&list_failed(404));
         }
-        assert!(breaks.absent && !breaks.watched.metrics.text().contains("press"));
+        assert!(breaks.absent == 3 && !breaks.watched.metrics.text().contains("press"));
         breaks.goes_on(&Event::<ConfigMap>::InitDone);
-        assert!(!breaks.absent);
+        assert_eq!(breaks.absent, 0);
         breaks.broke(&list_failed(403));
-        assert!(!breaks.absent && breaks.watched.metrics.text().contains("press"));
+        assert!(breaks.absent == 0 && breaks.watched.metrics.text().contains("press"));
+    }
+
+    #[test]
+    fn a_kind_that_stays_absent_is_looked_for_every_ten_minutes() {
+        let mut breaks = breaks();
+        let mut attempt = || {
+            breaks.broke(&list_failed(404));
+            breaks.pause().unwrap()
+        };
+        let first: Vec<Duration> = (0..ABSENT_ATTEMPTS).map(|_| attempt()).collect();
+        assert!(first.iter().all(|pause| *pause < Duration::from_mins(1)), "{first:?}");
+        assert_eq!((attempt(), attempt()), (WHILE_ABSENT, WHILE_ABSENT));
     }
 
     #[test]

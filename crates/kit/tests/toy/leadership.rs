@@ -16,6 +16,7 @@ fn election(identity: &str) -> Election {
     Election {
         lease_duration: Duration::from_secs(1),
         renew_deadline: Duration::from_millis(200),
+        renew_period: Duration::from_millis(20),
         retry_period: Duration::from_millis(20),
         ..Election::new("orchard", "press-operator", identity)
     }
@@ -89,7 +90,7 @@ async fn a_holder_that_cannot_renew_stops_before_another_may_start() {
     let api = FakeApi::default();
     let first = Bench::on(api.clone(), Some(election("first")));
     api.wait_until("first leads", |api| holder(api) == "first").await;
-    api.fail(Fault { method: "GET", path: "leases/press-operator", code: 500, times: 15 });
+    api.fail(Fault { method: "PUT", path: "leases/press-operator", code: 500, times: 15 });
     let began = Instant::now();
     api.wait_until("first stops", |_| first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 0"#))
         .await;
@@ -98,4 +99,21 @@ async fn a_holder_that_cannot_renew_stops_before_another_may_start() {
         first.metrics.text().contains(r#"c5c3_leader{operator="press-operator"} 1"#)
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_rest_the_holder_renews_three_times_a_minute_with_one_request_and_the_others_ask_nothing() {
+    let api = FakeApi::default();
+    let usual = |identity: &str| Election::new("orchard", "press-operator", identity);
+    let _first = Bench::on(api.clone(), Some(usual("first")));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    let _second = Bench::on(api.clone(), Some(usual("second")));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    (api.take_reads(), api.take_writes());
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let reads: Vec<String> = api.take_reads().into_iter().filter(|path| path.contains("leases/")).collect();
+    assert_eq!(reads, Vec::<String>::new());
+    let writes = api.take_writes().len();
+    assert!((29..=31).contains(&writes), "{writes} writes in ten minutes");
+    assert_eq!(holder(&api), "first");
 }

@@ -63,8 +63,7 @@ fn sentinel(names: &Names) -> String {
          bind 0.0.0.0\n\
          protected-mode no\n\
          dir /tmp\n\
-         sentinel down-after-milliseconds {PRIMARY_NAME} 3000\n\
-         sentinel failover-timeout {PRIMARY_NAME} 20000\n\
+         sentinel failover-timeout {PRIMARY_NAME} 10000\n\
          sentinel parallel-syncs {PRIMARY_NAME} 1\n"
     )
 }
@@ -83,6 +82,27 @@ mod tests {
     fn with_tls_nobody_talks_in_the_clear() {
         let spec = || json!({"replicas": 3, "sentinel": {"enabled": true}, "tls": {"enabled": true}});
         insta::assert_snapshot!(text(spec(), "valkey.conf") + "---\n" + &text(spec(), "sentinel.conf"));
+    }
+
+    /// What `known.sh` says of a sentinel that has this in its file, of three members.
+    fn is_known(file: Option<&str>) -> bool {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display().to_string();
+        std::fs::write(folder.path().join("peers"), "a\nb\nc\n").unwrap();
+        if let Some(text) = file {
+            std::fs::write(folder.path().join("sentinel.conf"), text).unwrap();
+        }
+        let script = include_str!("known.sh").replace("/data", &path).replace("/conf", &path);
+        let done = std::process::Command::new("sh").args(["-c", &script]).env("QUORUM", "2").output().unwrap();
+        done.status.success()
+    }
+
+    #[test]
+    fn a_sentinel_has_started_when_it_knows_enough_others_and_a_replica_and_not_before_it_has_a_file() {
+        let sentinels = "sentinel known-sentinel myprimary b 26379 b1\nsentinel known-sentinel myprimary c 26379 c1\n";
+        let replica = "sentinel known-replica myprimary b 6379\n";
+        assert!(!is_known(None) && !is_known(Some("")) && !is_known(Some(sentinels)) && !is_known(Some(replica)));
+        assert!(is_known(Some(&format!("{sentinels}{replica}"))));
     }
 
     #[test]

@@ -11,6 +11,11 @@ if [ -z "$known" ]; then
   for _ in $(seq 120); do getent hosts "$primary" >/dev/null && break; sleep 0.5; done
   known="sentinel monitor myprimary $primary 6379 $QUORUM"
 fi
+# All sentinels lose their connections to a primary that dies at the same moment. If all called it dead at the same moment, each
+# would vote for itself, and none would be elected until they try again. They ask each other once a second, so that the
+# differences must not be whole seconds.
+ordinal=${POD_NAME##*-}
+down_after=$((3000 + ordinal % 3 * 1200))
 {
   printf 'requirepass %s\n' "$(cat /secret/valkey-password)"
   printf 'sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n'
@@ -18,6 +23,7 @@ fi
   printf '%s\n' "$known"
   printf 'sentinel auth-pass myprimary %s\n' "$(cat /secret/valkey-password)"
   printf 'sentinel sentinel-pass %s\n' "$(cat /secret/valkey-password)"
+  printf 'sentinel down-after-milliseconds myprimary %s\n' "$down_after"
   cat /conf/sentinel.conf
 } >$file.new
 mv $file.new $file
