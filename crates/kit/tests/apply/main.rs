@@ -7,5 +7,6 @@ mod fights;
 mod ground;
 mod job_order;
 mod jobs;
+mod reads;
 mod steps;
 mod writes;
