@@ -296,4 +296,37 @@ mod tests {
         }
         assert!(events.on(Event::Apply(child("a", "1", &json!({"resourceVersion": "2"})))).is_empty());
     }
+
+    #[test]
+    fn a_child_needs_a_watch_of_its_own_if_changes_of_its_status_start_no_reconcile() {
+        let kinds = vec![KindRef::of::<HorizontalPodAutoscaler>(), KindRef::of::<Deployment>()];
+        let children = Children::new(kinds, &[]);
+        let tells = |child: Ref, generation: Option<i64>| {
+            children.tells_every_change(&child, &ObjectMeta { generation, ..ObjectMeta::default() })
+        };
+        assert!(!tells(Ref::namespaced::<HorizontalPodAutoscaler>("orchard", "press"), Some(1)));
+        assert!(tells(Ref::namespaced::<HorizontalPodAutoscaler>("orchard", "press"), None));
+        assert!(tells(Ref::namespaced::<Deployment>("orchard", "press"), Some(1)));
+        assert!(!tells(Ref::namespaced::<ConfigMap>("orchard", "press"), None), "no child is of that kind");
+    }
+
+    #[test]
+    fn a_child_that_moves_to_another_owner_starts_a_reconcile_of_both() {
+        let (_, mut events) = events::<ConfigMap>(&[]);
+        let other = Owner { reference: Ref::namespaced::<Service>("orchard", "bush"), ..owner("2") };
+        let mut moved = DynamicObject::new("a", &ApiResource::erase::<ConfigMap>(&())).within("orchard");
+        other.mark(&mut moved, false);
+        let moved = serde_json::from_value(json!({"metadata": moved.metadata})).unwrap();
+        events.on(Event::Apply(child("a", "1", &json!({}))));
+        assert_eq!(events.on(Event::Apply(moved)), [other.reference, owner("1").reference]);
+    }
+
+    #[test]
+    fn managers_of_a_subresource_are_kept_as_such() {
+        let (children, mut events) = events::<ConfigMap>(&[]);
+        let entry = json!({"manager": "mole", "operation": "Update", "subresource": "status"});
+        events.on(Event::Apply(child("a", "1", &json!({"managedFields": [entry.clone()]}))));
+        let kept = serde_json::to_value(children.of(&owner("1"))[0].1.managed_fields.clone()).unwrap();
+        assert_eq!(kept, json!([entry]));
+    }
 }

@@ -164,4 +164,15 @@ mod tests {
         assert!(!works("Failed", &done, &json!({"terminated": {"exitCode": 1}})));
         assert!(!works("Pending", &json!({}), &json!({})), "nothing has started yet");
     }
+
+    #[test]
+    fn only_a_job_of_the_group_batch_is_a_job() {
+        use k8s_openapi::api::batch::v1::{CronJob, Job};
+
+        assert!(is_job(&Ref::namespaced::<Job>("orchard", "press")));
+        assert!(!is_job(&Ref::namespaced::<CronJob>("orchard", "press")));
+        let mut foreign = Ref::namespaced::<Job>("orchard", "press");
+        foreign.resource.group = "printing.example.org".into();
+        assert!(!is_job(&foreign));
+    }
 }

@@ -251,4 +251,67 @@ mod tests {
         assert!(record.pause("apples", at(11)).is_some_and(|pause| pause.deleted));
         assert_eq!(record.pause("apples", at(602)), None);
     }
+
+    #[test]
+    fn only_our_apply_of_the_object_itself_dates_a_change() {
+        let entry = |manager: &str, operation: &str, subresource: Option<&str>, time: i64| json!({"manager": manager, "operation": operation, "subresource": subresource, "time": at(time)});
+        let fields = [
+            entry("mole", "Apply", None, 5),
+            entry("gardener", "Update", None, 6),
+            entry("gardener", "Apply", Some("status"), 7),
+            entry("snail", "Update", Some("status"), 7),
+            entry("gardener", "Apply", None, 8),
+        ];
+        let live: ObjectMeta = serde_json::from_value(json!({"managedFields": fields})).unwrap();
+        assert_eq!(changed(&live, "gardener"), Some(at(8)));
+        assert_eq!(changed(&live, "snail"), None);
+        assert_eq!(others(&live, "gardener"), ["mole"]);
+    }
+
+    fn child(name: &str) -> Ref {
+        Ref::namespaced::<k8s_openapi::api::core::v1::ConfigMap>("orchard", name)
+    }
+
+    /// A brake that holds a child back, because it was deleted as often as it was created.
+    fn held() -> (Brake, Owner) {
+        let owner = Owner { reference: child("tree"), uid: "1".into(), manager: "gardener" };
+        let brake = Brake::default();
+        for second in 0..=10 {
+            let live = ObjectMeta { uid: Some(format!("new-{second}")), ..changed_at(second) };
+            brake.note(&owner, &child("apple"), "apples", None, &live, at(second));
+        }
+        assert!(brake.pause(&owner, &child("apple"), "apples", at(11)).is_some());
+        (brake, owner)
+    }
+
+    #[test]
+    fn a_child_that_we_delete_one_that_left_the_plan_and_those_of_an_owner_that_is_gone_are_forgotten() {
+        let is_held = |brake: &Brake, owner: &Owner| brake.pause(owner, &child("apple"), "apples", at(11)).is_some();
+        let (brake, owner) = held();
+        brake.release(&owner, &child("pear"));
+        brake.keep_only(&owner, &[child("apple")].into());
+        brake.forget(&child("bush"));
+        assert!(is_held(&brake, &owner), "that concerned others");
+        brake.release(&owner, &child("apple"));
+        assert!(!is_held(&brake, &owner));
+        let (brake, owner) = held();
+        brake.keep_only(&owner, &HashSet::new());
+        assert!(!is_held(&brake, &owner));
+        let (brake, owner) = held();
+        brake.forget(&owner.reference);
+        assert!(!is_held(&brake, &owner));
+    }
+
+    #[test]
+    fn a_wait_tells_deletions_other_managers_and_webhooks_apart() {
+        let now = |deleted: bool, others: &[&str]| {
+            let others = others.iter().map(|other| (*other).to_owned()).collect();
+            fought(&child("apple"), &Pause { left: WINDOW, deleted, others }, "gardener").now.unwrap()
+        };
+        assert!(now(true, &["mole"]).contains("deleted"));
+        let changed = now(false, &["mole", "snail"]);
+        assert!(changed.contains("mole, snail") && !changed.contains("deleted"), "{changed}");
+        let webhook = now(false, &[]);
+        assert!(webhook.contains("webhook") && !webhook.contains("managers"), "{webhook}");
+    }
 }
