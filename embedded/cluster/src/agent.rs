@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use c5c3_cri::{Addresses, Containerd, Programs, Runtime, Settings, Site, StartError, images};
 use c5c3_network::{Namespace, policies, services};
-use c5c3_node::{NodeConfig, Serving};
+use c5c3_node::{HostRoot, NodeConfig, Serving};
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -26,6 +26,8 @@ pub(crate) struct AgentConfig {
     pub(crate) block: u8,
     pub(crate) node: NodeSpec,
     pub(crate) kubeconfig: PathBuf,
+    #[serde(default)]
+    pub(crate) unsafe_sysctls: Vec<String>,
 }
 
 /// Why an agent ends.
@@ -48,6 +50,9 @@ pub enum AgentError {
     /// Programs are missing.
     #[error(transparent)]
     Programs(#[from] c5c3_cri::Missing),
+    /// The node's own file system cannot be made.
+    #[error("cannot make the file system of {0} that hostPath volumes refer to: {1}")]
+    HostRoot(String, std::io::Error),
     /// The container runtime does not start.
     #[error(transparent)]
     Runtime(#[from] StartError),
@@ -125,6 +130,7 @@ fn rules(told: &AgentConfig, folder: &Folder) -> (services::Place, policies::Pla
         node: Some(told.node.name.clone()),
         node_addresses: vec![address],
         pods: Some(pods),
+        balancers: None,
         services: addresses.services,
     };
     let of_policies = policies::Place {
@@ -152,6 +158,10 @@ fn node(told: &AgentConfig, folder: &Folder) -> Result<NodeConfig, AgentError> {
     config.taints = taints.iter().map(taint).collect();
     config.cluster_dns = vec![addresses.dns().into()];
     images::PAUSE.clone_into(&mut config.pause_image);
+    config.unsafe_sysctls.clone_from(&told.unsafe_sysctls);
+    let site = folder.site(name)?;
+    config.host_root = HostRoot::own(site.data().join("host"), site.run().join("host"), [folder.volumes()]);
+    config.host_root.prepare(name).map_err(|error| AgentError::HostRoot(name.clone(), error))?;
     Ok(config)
 }
 

@@ -11,6 +11,7 @@ use c5c3_apiserver::{Config, Listening, Server, Storage, listen};
 use c5c3_auth::{Credential, UserInfo, kubeconfig, write_kubeconfig};
 use c5c3_cri::links::{self, Network};
 use c5c3_cri::{Addresses, Programs};
+use c5c3_network::balancers::{self, Pool};
 use c5c3_network::{Namespace, dns, services};
 use c5c3_node::Serving;
 use c5c3_providers::store;
@@ -27,8 +28,8 @@ use crate::client::{client, client_as};
 use crate::control::{self, Ask};
 use crate::doctor::{self, Finding};
 use crate::folder::{Folder, FolderError, Saved, private, write};
-use crate::node::{Mark, NodeSpec};
-use crate::{addresses, furnish, node, remains};
+use crate::node::{Asked, NodeSpec};
+use crate::{addresses, furnish, issuer, nics, node, remains};
 
 /// The port of the API server on the nodes' network.
 const API_PORT: u16 = 6443;
@@ -50,12 +51,34 @@ const NODE_PATIENCE: Duration = Duration::from_mins(2);
 pub struct Options {
     /// The data folder.
     pub folder: Folder,
-    /// How many nodes; as many as there are when absent.
-    pub nodes: Option<u8>,
-    /// Labels and taints for nodes.
-    pub marks: Vec<Mark>,
+    /// Its nodes.
+    pub asked: Asked,
+    /// Whether neighbours reach its load balancers; as before when absent.
+    pub exposure: Option<Exposure>,
+    /// Kernel settings that pods may change beside the safe ones; as before when absent.
+    pub unsafe_sysctls: Option<Vec<String>>,
     /// This program, which runs the nodes' agents too.
     pub program: PathBuf,
+}
+
+/// Whether neighbours of the machine reach the cluster's load balancers and NodePorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// Only the machine itself reaches them.
+    Machine,
+    /// They are served at this address of the machine.
+    Address(Ipv4Addr),
+}
+
+impl std::str::FromStr for Exposure {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::Machine);
+        }
+        text.parse().map(Self::Address).map_err(|_| "is neither an IPv4 address of this machine nor `none`".to_owned())
+    }
 }
 
 /// Why a cluster does not start.
@@ -130,7 +153,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster, or takes over one whose process was killed. Says what it does.
     pub async fn start(options: Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, UpError> {
-        let Options { folder, nodes: asked, marks, program } = options;
+        let Options { folder, asked, exposure, unsafe_sysctls, program } = options;
         let begun = now();
         folder.create()?;
         let lock = folder.lock()?;
@@ -143,7 +166,8 @@ impl Cluster {
             say(&warning.to_string());
         }
         let programs = Programs::find()?;
-        let saved = blocking(|| connect(&folder, asked, &marks, &programs))?;
+        let wanted = Wanted { asked, exposure, unsafe_sysctls };
+        let saved = blocking(|| connect(&folder, wanted, &programs))?;
         let addresses = addresses::of(saved.block);
         say(&format!(
             "network    {} for nodes, {} for pods, {} for Services",
@@ -164,7 +188,7 @@ impl Cluster {
         say(&format!("API        {url} after {:.2} s", now().duration_since(begun).as_secs_f64()));
 
         let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
-        start_parts(&server, &folder, &addresses, &parts, &stop).await?;
+        start_parts(&server, &folder, &saved, &parts, &stop).await?;
         let agents = launch_agents(&server, &folder, &saved, &programs, &program)?;
         Ok(Self { folder, saved, programs, server, listening, agents, parts, stop, _lock: lock, begun })
     }
@@ -257,20 +281,49 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
+/// What is asked for beyond what is kept.
+struct Wanted {
+    asked: Asked,
+    exposure: Option<Exposure>,
+    unsafe_sysctls: Option<Vec<String>>,
+}
+
+/// The address to expose, if it is one of the machine's.
+fn exposed(exposure: Exposure) -> Result<Option<Ipv4Addr>, UpError> {
+    let Exposure::Address(address) = exposure else { return Ok(None) };
+    match std::net::UdpSocket::bind((address, 0)) {
+        Ok(_) if !address.is_unspecified() && !address.is_loopback() => Ok(Some(address)),
+        _ => Err(UpError::Asked(format!(
+            "--expose {address}: this machine's neighbours do not reach it there; name one of the addresses that \
+            `ip -4 address` shows"
+        ))),
+    }
+}
+
 /// Decides what the cluster is to be, keeps that, and makes its links. One cluster of the machine at a time: two would
 /// take the same addresses.
-fn connect(folder: &Folder, asked: Option<u8>, marks: &[Mark], programs: &Programs) -> Result<Saved, UpError> {
+fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<Saved, UpError> {
     // A folder that is there before and after all that we make.
     let path = PathBuf::from("/run");
     let failed = |source| FolderError::File { path: path.clone(), source };
     let machine = File::open(&path).map_err(failed)?;
     machine.lock().map_err(failed)?;
-    let (had, place) = folder.load()?.map(|saved| (saved.nodes, (saved.block, saved.port))).unzip();
-    let nodes = node::nodes(had.unwrap_or_default(), asked, marks).map_err(UpError::Asked)?;
-    let (block, port) = place.map_or_else(free_place, Ok)?;
-    let saved = Saved::new(block, port, nodes);
+    let mut saved = match folder.load()? {
+        Some(saved) => saved,
+        None => {
+            let (block, port) = free_place()?;
+            Saved::new(block, port, Vec::new())
+        }
+    };
+    saved.nodes = node::nodes(saved.nodes, &wanted.asked).map_err(UpError::Asked)?;
+    if let Some(exposure) = wanted.exposure {
+        saved.exposed = exposed(exposure)?;
+    }
+    saved.unsafe_sysctls = wanted.unsafe_sysctls.unwrap_or(saved.unsafe_sysctls);
     folder.save(&saved)?;
-    network(folder, &saved)?.ensure(programs)?;
+    let network = network(folder, &saved)?;
+    nics::check(&network).map_err(UpError::Asked)?;
+    network.ensure(programs)?;
     Ok(saved)
 }
 
@@ -288,7 +341,9 @@ fn free_port() -> u16 {
 }
 
 pub(crate) fn network(folder: &Folder, saved: &Saved) -> Result<Network, UpError> {
-    let node = |node: &NodeSpec| Ok(links::Node::new(node.number, &folder.site(&node.name)?));
+    let node = |node: &NodeSpec| {
+        Ok(links::Node { nics: node.nics.clone(), ..links::Node::new(node.number, &folder.site(&node.name)?) })
+    };
     let nodes = saved.nodes.iter().map(node).collect::<Result<_, c5c3_cri::BadName>>()?;
     Ok(Network { instance: folder.instance(), addresses: addresses::of(saved.block), nodes })
 }
@@ -324,7 +379,7 @@ fn prove(server: &Server, names: &[&str], files: &Serving) -> Result<(), UpError
 async fn start_parts(
     server: &Arc<Server>,
     folder: &Folder,
-    addresses: &Addresses,
+    saved: &Saved,
     parts: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<(), UpError> {
@@ -332,13 +387,18 @@ async fn start_parts(
     parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
     parts.spawn(c5c3_scheduler::run(client(server, "scheduler"), stop.clone()));
     parts.spawn(c5c3_providers::run(client(server, "providers"), stop.clone()));
+    parts.spawn(issuer::provide(client(server, "up"), stop.clone()));
+    let addresses = addresses::of(saved.block);
     let host = addresses.bridge().addr();
     start_store(server, folder, host, parts, stop).await?;
+    let pool = saved.exposed.map_or(Pool::Range(addresses.balancers()), Pool::Exposed);
+    parts.spawn(balancers::run(client(server, "balancers"), pool, stop.clone()));
     let place = services::Place {
         table: services_table(folder),
         node: None,
-        node_addresses: vec![host],
+        node_addresses: [host].into_iter().chain(saved.exposed).collect(),
         pods: None,
+        balancers: Some(pool),
         services: addresses.services,
     };
     parts.spawn(services::run(client(server, "services"), Namespace::Current, place, stop.clone()));
@@ -399,7 +459,13 @@ fn launch_agents(
         credentials(server, &format!("system:node:{}", node.name), "system:nodes", &url, &kubeconfig)?;
         let address = addresses::of(saved.block).node(node.number).to_string();
         prove(server, &[&node.name, &address], &serving(&place))?;
-        let told = AgentConfig { data: folder.path().to_owned(), block: saved.block, node: node.clone(), kubeconfig };
+        let told = AgentConfig {
+            data: folder.path().to_owned(),
+            block: saved.block,
+            node: node.clone(),
+            kubeconfig,
+            unsafe_sysctls: saved.unsafe_sysctls.clone(),
+        };
         let config = place.join("agent.json");
         write(&config, &serde_json::to_string_pretty(&told).expect("it has string keys only"))?;
         agents.push(Agent {
