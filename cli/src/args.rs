@@ -117,6 +117,21 @@ pub(crate) struct UpArgs {
     /// A taint for a node; may be repeated
     #[arg(long, value_name = "NODE:KEY=VALUE:EFFECT", value_parser = c5c3_cluster::Mark::taint)]
     pub(crate) taint: Vec<c5c3_cluster::Mark>,
+    /// How many nodes are hypervisors: the last ones, labelled node-role.kubernetes.io/hypervisor and, beside other
+    /// nodes, tainted so. Without --nodes there is one node more, for everything else
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..i64::from(c5c3_cluster::MOST_NODES)))]
+    pub(crate) hypervisors: Option<u8>,
+    /// Move a network card of this machine into a node, for provider networks; `c5c3 down` moves it back. May be repeated
+    #[arg(long, value_name = "NODE:LINK", value_parser = c5c3_cluster::Mark::nic)]
+    pub(crate) nic: Vec<c5c3_cluster::Mark>,
+    /// Serve Services of type LoadBalancer and NodePorts at this IPv4 address of the machine, where its neighbours reach
+    /// them; `none` ends that. As before when absent; at first only this machine reaches them
+    #[arg(long, value_name = "ADDRESS|none")]
+    pub(crate) expose: Option<c5c3_cluster::Exposure>,
+    /// Kernel settings that pods may change beside the safe ones, such as net.ipv4.ip_forward or net.*, separated by
+    /// commas; as before when absent
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) allow_unsafe_sysctls: Option<Vec<String>>,
     /// Return when the cluster is ready, and leave it running
     #[arg(long)]
     pub(crate) detach: bool,

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, IsTerminal};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use c5c3_cluster::{Cluster, Folder, Options};
+use c5c3_cluster::{Asked, Cluster, Folder, Options};
 use c5c3_kit::logging::{self, Format};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -49,8 +49,10 @@ async fn serve(args: &UpArgs) -> Done {
     let bare = args.bare || args.no_operators;
     let wanted = if bare { None } else { Some(Wanted::read(args.file.as_deref())?) };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let marks = args.label.iter().chain(&args.taint).cloned().collect();
-    let options = Options { folder: folder.clone(), nodes: args.nodes, marks, program };
+    let marks = args.label.iter().chain(&args.taint).chain(&args.nic).cloned().collect();
+    let asked = Asked { nodes: args.nodes, hypervisors: args.hypervisors, marks };
+    let unsafe_sysctls = args.allow_unsafe_sysctls.clone();
+    let options = Options { folder: folder.clone(), asked, exposure: args.expose, unsafe_sysctls, program };
     let cluster = Cluster::start(options, &say).await.map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();
     let outcome = tokio::select! {

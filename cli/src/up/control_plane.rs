@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_cluster::Folder;
+use c5c3_images::Catalogue;
 use c5c3_kit::Probe;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -26,9 +27,6 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// How long it may take until the kinds of others are installed.
 const INSTALLED: Duration = Duration::from_secs(30);
-
-/// The images that are built here. The other services of a cloud have no operator yet.
-const IMAGES: &[&str] = &["mariadb", "rabbitmq", "valkey", "memcached", "keystone", "placement"];
 
 /// What is to be brought up.
 pub(super) struct Wanted {
@@ -58,13 +56,15 @@ impl Wanted {
         Ok(Self { documents, plane })
     }
 
-    /// The images that its pods are made of.
-    pub(super) fn images(&self) -> Vec<&'static str> {
+    /// The images that its pods are made of: one for each part that the catalogue has an image for.
+    pub(super) fn images(&self) -> Result<Vec<&'static str>, String> {
+        let catalogue = Catalogue::find(None).map_err(|error| error.to_string())?;
         let parts = c5c3_operator_controlplane::parts(&self.plane);
         let tls = self.plane.spec.global.as_ref().and_then(|global| global.tls.as_ref()?.enabled);
         // This very program speaks TLS for services.
         let own = tls.unwrap_or(false).then_some("c5c3");
-        IMAGES.iter().copied().filter(|image| parts.contains(image)).chain(own).collect()
+        let built = parts.into_iter().filter(|part| catalogue.images().any(|image| image.name == *part));
+        Ok(built.chain(own).collect())
     }
 
     fn namespace(&self) -> String {
@@ -73,7 +73,7 @@ impl Wanted {
 
     /// Makes sure that its images are where nodes import them from.
     pub(super) async fn provide(&self, folder: &Folder) -> Result<(), String> {
-        let (folder, names) = (folder.clone(), self.images());
+        let (folder, names) = (folder.clone(), self.images()?);
         let built = tokio::task::spawn_blocking(move || images::provide(&folder, &names)).await;
         built.map_err(|error| format!("cannot build the images: {error}"))?
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_built_in_control_plane_is_good_and_its_images_are_known() {
         let wanted = Wanted::read(None).unwrap();
-        assert_eq!(wanted.images(), ["mariadb", "rabbitmq", "valkey", "memcached", "keystone"]);
+        assert_eq!(wanted.images().unwrap(), ["mariadb", "rabbitmq", "valkey", "memcached", "keystone"]);
         assert_eq!(wanted.namespace(), "openstack");
     }
 
@@ -218,7 +218,20 @@ mod tests {
         let plane = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {
             global: {tls: {enabled: true, issuerRef: {name: notary}}}, infrastructure: {valkey: {}}}}";
         std::fs::write(&path, plane).unwrap();
-        assert_eq!(Wanted::read(Some(&path)).unwrap().images(), ["valkey", "c5c3"]);
+        assert_eq!(Wanted::read(Some(&path)).unwrap().images().unwrap(), ["valkey", "c5c3"]);
+    }
+
+    #[test]
+    fn every_service_that_is_asked_for_has_its_image_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab.yaml");
+        let plane = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {
+            services: {keystone: {enabled: true}, placement: {enabled: true}, glance: {enabled: true}}}}";
+        std::fs::write(&path, plane).unwrap();
+        let images = Wanted::read(Some(&path)).unwrap().images().unwrap();
+        for image in ["mariadb", "memcached", "keystone", "placement", "glance"] {
+            assert!(images.contains(&image), "{images:?} lacks {image}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use c5c3_controllers::keep_running;
 use c5c3_cri::{Addresses, Containerd, Programs, Runtime, Settings, Site, StartError, images};
 use c5c3_network::{Namespace, policies, services};
-use c5c3_node::{Capacity, NodeConfig, Serving};
+use c5c3_node::{Capacity, HostRoot, NodeConfig, Serving};
 use ipnet::Ipv4Net;
 use k8s_openapi::api::core::v1::Taint;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -29,6 +29,8 @@ pub(crate) struct AgentConfig {
     /// How many nodes share the machine.
     pub(crate) nodes: usize,
     pub(crate) kubeconfig: PathBuf,
+    #[serde(default)]
+    pub(crate) unsafe_sysctls: Vec<String>,
 }
 
 /// Why an agent ends.
@@ -51,6 +53,9 @@ pub enum AgentError {
     /// Programs are missing.
     #[error(transparent)]
     Programs(#[from] c5c3_cri::Missing),
+    /// The node's own file system cannot be made.
+    #[error("cannot make the file system of {0} that hostPath volumes refer to: {1}")]
+    HostRoot(String, std::io::Error),
     /// The container runtime does not start.
     #[error(transparent)]
     Runtime(#[from] StartError),
@@ -140,6 +145,7 @@ fn rules(told: &AgentConfig, folder: &Folder) -> (services::Place, policies::Pla
         node: Some(told.node.name.clone()),
         node_addresses: vec![address],
         pods: Some(pods),
+        balancers: None,
         services: addresses.services,
     };
     let of_policies = policies::Place {
@@ -168,6 +174,10 @@ fn node(told: &AgentConfig, folder: &Folder) -> Result<NodeConfig, AgentError> {
     config.capacity = Capacity::share_of_memory(told.nodes);
     config.cluster_dns = vec![addresses.dns().into()];
     images::PAUSE.clone_into(&mut config.pause_image);
+    config.unsafe_sysctls.clone_from(&told.unsafe_sysctls);
+    let site = folder.site(name)?;
+    config.host_root = HostRoot::own(site.data().join("host"), site.run().join("host"), [folder.volumes()]);
+    config.host_root.prepare(name).map_err(|error| AgentError::HostRoot(name.clone(), error))?;
     Ok(config)
 }
 

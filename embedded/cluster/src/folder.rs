@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -29,11 +30,17 @@ pub(crate) struct Saved {
     /// The port of the API server on the loopback address.
     pub(crate) port: u16,
     pub(crate) nodes: Vec<NodeSpec>,
+    /// The address of the machine that load balancers and NodePorts are served at, for its neighbours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exposed: Option<Ipv4Addr>,
+    /// Kernel settings that pods may change beside the safe ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unsafe_sysctls: Vec<String>,
 }
 
 impl Saved {
     pub(crate) fn new(block: u8, port: u16, nodes: Vec<NodeSpec>) -> Self {
-        Self { layout: LAYOUT, block, port, nodes }
+        Self { layout: LAYOUT, block, port, nodes, exposed: None, unsafe_sysctls: Vec::new() }
     }
 }
 

@@ -20,6 +20,8 @@ pub mod doctor;
 mod down;
 mod folder;
 mod furnish;
+mod issuer;
+mod nics;
 mod node;
 mod parts;
 mod remains;
@@ -28,9 +30,9 @@ mod up;
 pub use control::Ask;
 pub use down::{DownError, down};
 pub use folder::{Folder, FolderError};
-pub use node::{MOST_NODES, Mark};
+pub use node::{Asked, MOST_NODES, Mark};
 pub use remains::Left;
-pub use up::{Cluster, Options, UpError};
+pub use up::{Cluster, Exposure, Options, UpError};
 
 /// Asks the process that runs the cluster of a folder to change a node.
 pub async fn ask(folder: &Folder, ask: &Ask) -> Result<String, String> {

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use c5c3_apiserver::Server;
 use c5c3_controllers::keep_running;
-use c5c3_cri::Addresses;
+use c5c3_network::balancers::{self, Pool};
 use c5c3_network::{Namespace, dns, services};
 use c5c3_providers::store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::client::client;
-use crate::folder::Folder;
+use crate::folder::{Folder, Saved};
 use crate::up::{CERTIFICATE_LIFE, UpError, now};
+use crate::{addresses, issuer};
 
 /// The port of the store of secrets on the nodes' network.
 pub(crate) const STORE_PORT: u16 = 8200;
@@ -31,10 +32,11 @@ const LOG_INTERVAL: Duration = Duration::from_mins(1);
 pub(crate) async fn start(
     server: &Arc<Server>,
     folder: &Folder,
-    addresses: &Addresses,
+    saved: &Saved,
     parts: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<(), UpError> {
+    let addresses = addresses::of(saved.block);
     let options = c5c3_controllers::Options::new(folder.volumes());
     // These two keep each of their own parts running.
     parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
@@ -45,11 +47,18 @@ pub(crate) async fn start(
     }));
     let host = addresses.bridge().addr();
     start_store(server, folder, host, parts, stop).await?;
+    parts.spawn(issuer::provide(client(server, "up"), stop.clone()));
+    let pool = saved.exposed.map_or(Pool::Range(addresses.balancers()), Pool::Exposed);
+    let (of_balancers, stopped) = (client(server, "balancers"), stop.clone());
+    parts.spawn(keep_running("balancers", stop.clone(), move || {
+        balancers::run(of_balancers.clone(), pool, stopped.clone())
+    }));
     let place = services::Place {
         table: services_table(folder),
         node: None,
-        node_addresses: vec![host],
+        node_addresses: [host].into_iter().chain(saved.exposed).collect(),
         pods: None,
+        balancers: Some(pool),
         services: addresses.services,
     };
     let (of_services, stopped) = (client(server, "services"), stop.clone());

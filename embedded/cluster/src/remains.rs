@@ -8,7 +8,7 @@ use futures::future::join_all;
 
 use crate::folder::{Folder, Saved};
 use crate::parts::services_table;
-use crate::up::blocking;
+use crate::up::{blocking, network};
 
 /// How long containers may take to end once they are asked to.
 const GRACE: Duration = Duration::from_secs(10);
@@ -38,6 +38,9 @@ pub(crate) async fn remove(
         say(&format!("{:<10} stopped", site.node()));
     }
     if let Err(error) = c5c3_network::remove(&Namespace::Current, &services_table(folder)).await {
+        left.push(error.to_string());
+    }
+    if let Err(error) = network(folder, saved).and_then(|network| Ok(blocking(|| network.return_nics(programs))?)) {
         left.push(error.to_string());
     }
     if let Err(error) = blocking(|| links::remove(&folder.instance(), programs)) {

@@ -25,9 +25,9 @@ use crate::client::{client, client_as};
 use crate::control::{self, Ask};
 use crate::doctor::{self, Finding};
 use crate::folder::{Folder, FolderError, Saved, private, write};
-use crate::node::{Mark, NodeSpec};
+use crate::node::{Asked, NodeSpec};
 use crate::parts::{self, STORE_PORT};
-use crate::{addresses, furnish, node, remains};
+use crate::{addresses, furnish, nics, node, remains};
 
 /// The port of the API server on the nodes' network.
 const API_PORT: u16 = 6443;
@@ -45,12 +45,34 @@ const NODE_PATIENCE: Duration = Duration::from_mins(2);
 pub struct Options {
     /// The data folder.
     pub folder: Folder,
-    /// How many nodes; as many as there are when absent.
-    pub nodes: Option<u8>,
-    /// Labels and taints for nodes.
-    pub marks: Vec<Mark>,
+    /// Its nodes.
+    pub asked: Asked,
+    /// Whether neighbours reach its load balancers; as before when absent.
+    pub exposure: Option<Exposure>,
+    /// Kernel settings that pods may change beside the safe ones; as before when absent.
+    pub unsafe_sysctls: Option<Vec<String>>,
     /// This program, which runs the nodes' agents too.
     pub program: PathBuf,
+}
+
+/// Whether neighbours of the machine reach the cluster's load balancers and NodePorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// Only the machine itself reaches them.
+    Machine,
+    /// They are served at this address of the machine.
+    Address(Ipv4Addr),
+}
+
+impl std::str::FromStr for Exposure {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::Machine);
+        }
+        text.parse().map(Self::Address).map_err(|_| "is neither an IPv4 address of this machine nor `none`".to_owned())
+    }
 }
 
 /// Why a cluster does not start.
@@ -125,7 +147,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster, or takes over one whose process was killed. Says what it does.
     pub async fn start(options: Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, UpError> {
-        let Options { folder, nodes: asked, marks, program } = options;
+        let Options { folder, asked, exposure, unsafe_sysctls, program } = options;
         let begun = now();
         folder.create()?;
         let lock = folder.lock()?;
@@ -138,7 +160,8 @@ impl Cluster {
             say(&warning.to_string());
         }
         let programs = Programs::find()?;
-        let saved = blocking(|| connect(&folder, asked, &marks, &programs))?;
+        let wanted = Wanted { asked, exposure, unsafe_sysctls };
+        let saved = blocking(|| connect(&folder, wanted, &programs))?;
         let addresses = addresses::of(saved.block);
         say(&format!(
             "network    {} for nodes, {} for pods, {} for Services",
@@ -159,7 +182,7 @@ impl Cluster {
         say(&format!("API        {url} after {:.2} s", now().duration_since(begun).as_secs_f64()));
 
         let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
-        parts::start(&server, &folder, &addresses, &parts, &stop).await?;
+        parts::start(&server, &folder, &saved, &parts, &stop).await?;
         let logs = saved.nodes.iter().map(|node| agent_log(&folder, &node.name)).chain([folder.log()]).collect();
         parts.spawn(parts::rotate_logs(logs, stop.clone()));
         let agents = launch_agents(&server, &folder, &saved, &programs, &program)?;
@@ -262,20 +285,49 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
+/// What is asked for beyond what is kept.
+struct Wanted {
+    asked: Asked,
+    exposure: Option<Exposure>,
+    unsafe_sysctls: Option<Vec<String>>,
+}
+
+/// The address to expose, if it is one of the machine's.
+fn exposed(exposure: Exposure) -> Result<Option<Ipv4Addr>, UpError> {
+    let Exposure::Address(address) = exposure else { return Ok(None) };
+    match std::net::UdpSocket::bind((address, 0)) {
+        Ok(_) if !address.is_unspecified() && !address.is_loopback() => Ok(Some(address)),
+        _ => Err(UpError::Asked(format!(
+            "--expose {address}: this machine's neighbours do not reach it there; name one of the addresses that \
+            `ip -4 address` shows"
+        ))),
+    }
+}
+
 /// Decides what the cluster is to be, keeps that, and makes its links. One cluster of the machine at a time: two would
 /// take the same addresses.
-fn connect(folder: &Folder, asked: Option<u8>, marks: &[Mark], programs: &Programs) -> Result<Saved, UpError> {
+fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<Saved, UpError> {
     // A folder that is there before and after all that we make.
     let path = PathBuf::from("/run");
     let failed = |source| FolderError::File { path: path.clone(), source };
     let machine = File::open(&path).map_err(failed)?;
     machine.lock().map_err(failed)?;
-    let (had, place) = folder.load()?.map(|saved| (saved.nodes, (saved.block, saved.port))).unzip();
-    let nodes = node::nodes(had.unwrap_or_default(), asked, marks).map_err(UpError::Asked)?;
-    let (block, port) = place.map_or_else(free_place, Ok)?;
-    let saved = Saved::new(block, port, nodes);
+    let mut saved = match folder.load()? {
+        Some(saved) => saved,
+        None => {
+            let (block, port) = free_place()?;
+            Saved::new(block, port, Vec::new())
+        }
+    };
+    saved.nodes = node::nodes(saved.nodes, &wanted.asked).map_err(UpError::Asked)?;
+    if let Some(exposure) = wanted.exposure {
+        saved.exposed = exposed(exposure)?;
+    }
+    saved.unsafe_sysctls = wanted.unsafe_sysctls.unwrap_or(saved.unsafe_sysctls);
     folder.save(&saved)?;
-    network(folder, &saved)?.ensure(programs)?;
+    let network = network(folder, &saved)?;
+    nics::check(&network).map_err(UpError::Asked)?;
+    network.ensure(programs)?;
     Ok(saved)
 }
 
@@ -293,7 +345,9 @@ fn free_port() -> u16 {
 }
 
 pub(crate) fn network(folder: &Folder, saved: &Saved) -> Result<Network, UpError> {
-    let node = |node: &NodeSpec| Ok(links::Node::new(node.number, &folder.site(&node.name)?));
+    let node = |node: &NodeSpec| {
+        Ok(links::Node { nics: node.nics.clone(), ..links::Node::new(node.number, &folder.site(&node.name)?) })
+    };
     let nodes = saved.nodes.iter().map(node).collect::<Result<_, c5c3_cri::BadName>>()?;
     Ok(Network { instance: folder.instance(), addresses: addresses::of(saved.block), nodes })
 }
@@ -348,6 +402,7 @@ fn launch_agents(
             node: node.clone(),
             nodes: saved.nodes.len(),
             kubeconfig,
+            unsafe_sysctls: saved.unsafe_sysctls.clone(),
         };
         let config = place.join("agent.json");
         write(&config, &serde_json::to_string_pretty(&told).expect("it has string keys only"))?;

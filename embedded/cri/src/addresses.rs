@@ -45,6 +45,11 @@ impl Addresses {
         at(self.nodes, 10 + u32::from(index))
     }
 
+    /// The addresses of load balancers: the upper half of the nodes' range, where no node is.
+    pub fn balancers(&self) -> Ipv4Net {
+        Ipv4Net::new(at(self.nodes, 128), 25).expect("25 is a length")
+    }
+
     /// The range of a node's pods.
     pub fn pods_of(&self, index: u8) -> Ipv4Net {
         Ipv4Net::new(at(self.pods, u32::from(index) << 8), 24).expect("24 is a length")
@@ -74,6 +79,7 @@ mod tests {
         let addresses = Addresses::default();
         assert_eq!(addresses.bridge().to_string(), "10.123.0.1/24");
         assert_eq!(addresses.node(2).to_string(), "10.123.0.12");
+        assert_eq!(addresses.balancers().to_string(), "10.123.0.128/25");
         assert_eq!(addresses.pods_of(2).to_string(), "10.124.2.0/24");
         assert_eq!((addresses.kubernetes(), addresses.dns()), ([10, 125, 0, 1].into(), [10, 125, 0, 10].into()));
     }

@@ -36,12 +36,14 @@ pub struct Node {
     pub index: u8,
     /// Its network namespace: [`Site::network_namespace`].
     pub namespace: PathBuf,
+    /// Links of the machine that are moved into the namespace.
+    pub nics: Vec<String>,
 }
 
 impl Node {
     /// The node of this number.
     pub fn new(index: u8, site: &Site) -> Self {
-        Self { index, namespace: site.network_namespace() }
+        Self { index, namespace: site.network_namespace(), nics: Vec::new() }
     }
 }
 
@@ -87,6 +89,26 @@ impl Network {
     pub fn ensure(&self, programs: &Programs) -> Result<(), LinkError> {
         let found = Found::read(self.nodes.iter().map(|node| node.namespace.as_path()))?;
         self.plan(&found).iter().try_for_each(|step| step.execute(&self.instance, programs))
+    }
+
+    /// Moves the links that were moved into nodes back to the machine. A virtual one would end with its namespace.
+    pub fn return_nics(&self, programs: &Programs) -> Result<(), LinkError> {
+        let process = std::process::id();
+        for node in self.nodes.iter().filter(|node| !node.nics.is_empty()) {
+            if !mounts::is_namespace(&node.namespace).map_err(LinkError::file(&node.namespace))? {
+                continue;
+            }
+            for nic in &node.nics {
+                let line = format!("link set {nic} netns {process}");
+                // A link that was taken away meanwhile needs no return.
+                if let Err(error) =
+                    command::run(plan::within(&node.namespace, programs).arg(&programs.ip).args(["-batch", "-"]), &line)
+                {
+                    tracing::warn!(%error, nic, "a network card could not be returned to the machine");
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Cuts a node off from all others and from the machine, as if its cable were pulled.

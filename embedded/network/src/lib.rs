@@ -1,6 +1,7 @@
 //! The network of the embedded node: Services and NetworkPolicies as nftables rule sets, and the DNS server.
 //!
 //! - [`services`] is what kube-proxy is: it sends connections for a Service's addresses to its endpoints.
+//! - [`balancers`] gives addresses to Services of type LoadBalancer.
 //! - [`policies`] decides which connections the pods of one node may make and take.
 //! - [`dns`] answers for the cluster's domain, and asks the machine's resolvers about everything else.
 //!
@@ -17,6 +18,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod access;
+pub mod balancers;
 pub mod dns;
 mod mirror;
 mod namespace;

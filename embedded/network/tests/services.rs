@@ -4,9 +4,12 @@ mod testbed;
 
 use std::collections::BTreeSet;
 
+use c5c3_network::balancers::Pool;
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
 use serde_json::json;
-use testbed::{MACHINE, NODE_1, NODE_2, Testbed};
+use testbed::{LAN, MACHINE, NEIGHBOUR, NODE_1, NODE_2, Testbed};
 
 const WEB: &str = "10.125.0.80";
 
@@ -136,4 +139,45 @@ async fn udp_is_balanced_and_leaves_an_endpoint_that_is_gone() {
     bed.delete::<EndpointSlice>("default", "dns").await;
     bed.endpoints("dns", &[other], port).await;
     bed.until("the flow moves to the endpoint that is left", || chat.ask() == format!("{other} 10.8.2.5")).await;
+}
+
+/// The address that a Service's load balancer has.
+async fn balancer(bed: &Testbed, name: &str) -> Option<String> {
+    let service = Api::<Service>::namespaced(bed.client(), "default").get(name).await.unwrap();
+    service.status?.load_balancer?.ingress?.into_iter().next()?.ip
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_balancer_at_an_exposed_address_answers_neighbours_and_sees_who_they_are() {
+    let mut bed = Testbed::new().await;
+    bed.neighbour();
+    bed.serve("one", "tcp", 8080);
+    bed.keep_services_of(Pool::Exposed(LAN.parse().unwrap()));
+    let spec = json!({"type": "LoadBalancer", "clusterIP": WEB, "ports": [{"port": 80, "nodePort": 30080}]});
+    bed.service("web", spec).await;
+    bed.endpoints("web", &["one"], json!({"port": 8080})).await;
+    bed.until("the neighbour reaches the load balancer", || bed.reaches("neighbour", LAN, 80)).await;
+    assert_eq!(balancer(&bed, "web").await.as_deref(), Some(LAN));
+    let expected = format!("one {NEIGHBOUR}");
+    assert_eq!(answers(&bed, "neighbour", ("tcp", LAN, 80)), set(&[&expected]));
+    assert_eq!(answers(&bed, "neighbour", ("tcp", LAN, 30080)), set(&[&expected]), "its NodePort is exposed as well");
+    assert_eq!(bed.ask("neighbour", LAN, 81), "refused", "a port that no Service has");
+    assert!(bed.reaches("machine", LAN, 80) && bed.reaches("three", LAN, 80), "the machine and pods reach it too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_load_balancer_answers_the_machine_alone_unless_an_address_is_exposed() {
+    let mut bed = Testbed::new().await;
+    bed.neighbour();
+    bed.serve("one", "tcp", 8080);
+    bed.keep_services();
+    let spec = json!({"type": "LoadBalancer", "clusterIP": WEB, "ports": [{"port": 80, "nodePort": 30080}]});
+    bed.service("web", spec).await;
+    bed.endpoints("web", &["one"], json!({"port": 8080})).await;
+    bed.until("the machine reaches the load balancer", || bed.reaches("machine", "10.9.0.129", 80)).await;
+    assert_eq!(balancer(&bed, "web").await.as_deref(), Some("10.9.0.129"));
+    assert!(bed.reaches("three", "10.9.0.129", 80) && bed.reaches("machine", MACHINE, 30080));
+    for port in [80, 30080] {
+        assert_eq!(bed.ask("neighbour", LAN, port), "refused", "{port}");
+    }
 }

@@ -64,8 +64,8 @@ pub(crate) struct Room {
 }
 
 /// Why a pod is not taken, if it is not.
-pub(crate) fn refusal(pod: &Pod, room: &Room) -> Option<Verdict> {
-    if let Some(sysctl) = forbidden_sysctl(pod) {
+pub(crate) fn refusal(pod: &Pod, room: &Room, unsafe_sysctls: &[String]) -> Option<Verdict> {
+    if let Some(sysctl) = forbidden_sysctl(pod, unsafe_sysctls) {
         let message = format!("Pod was rejected: forbidden sysctl: \"{sysctl}\" not allowlisted");
         return Some(Verdict { reason: "SysctlForbidden".to_owned(), message });
     }
@@ -128,10 +128,16 @@ fn unsupported(pod: &Pod) -> Option<String> {
     })
 }
 
-fn forbidden_sysctl(pod: &Pod) -> Option<String> {
+fn forbidden_sysctl(pod: &Pod, allowed: &[String]) -> Option<String> {
     let context = pod.spec().security_context.as_ref()?;
     let names = context.sysctls.iter().flatten().map(|sysctl| sysctl.name.replace('/', "."));
-    names.into_iter().find(|name| !SAFE_SYSCTLS.contains(&name.as_str()))
+    let is_allowed = |name: &str| {
+        allowed.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == pattern,
+        })
+    };
+    names.into_iter().find(|name| !SAFE_SYSCTLS.contains(&name.as_str()) && !is_allowed(name))
 }
 
 #[cfg(test)]
@@ -144,7 +150,7 @@ mod tests {
     fn refused(spec: Value) -> Option<String> {
         let used = Amounts { cpu: Some(500), memory: None };
         let capacity = Amounts { cpu: Some(2000), memory: Some(1 << 30) };
-        let verdict = refusal(&pod(spec), &Room { capacity, used, ports: Vec::new(), pods: 1, max_pods: 2 })?;
+        let verdict = refusal(&pod(spec), &Room { capacity, used, ports: Vec::new(), pods: 1, max_pods: 2 }, &[])?;
         Some(format!("{}: {}", verdict.reason, verdict.message))
     }
 
@@ -160,7 +166,7 @@ mod tests {
         assert_eq!(refused(asking(json!({"cpu": "1501m"}))).as_deref(), Some(wanted));
         assert!(refused(asking(json!({"memory": "2Gi"}))).unwrap().starts_with("OutOfmemory: "));
         let room = Room { pods: 2, ..empty() };
-        assert_eq!(refusal(&pod(json!({})), &room).unwrap().reason, "OutOfpods");
+        assert_eq!(refusal(&pod(json!({})), &room, &[]).unwrap().reason, "OutOfpods");
     }
 
     fn empty() -> Room {
@@ -171,7 +177,7 @@ mod tests {
     fn a_port_of_the_node_that_another_pod_has_is_refused() {
         let with = |port: Value| pod(json!({"containers": [{"name": "app", "ports": [port]}]}));
         let room = Room { ports: host_ports(&with(json!({"containerPort": 80, "hostPort": 8080}))), ..empty() };
-        let reason = |port: Value| refusal(&with(port), &room).map(|verdict| verdict.reason);
+        let reason = |port: Value| refusal(&with(port), &room, &[]).map(|verdict| verdict.reason);
         let clash = Some("NodePorts".to_owned());
         assert_eq!(reason(json!({"containerPort": 81, "hostPort": 8080})), clash);
         assert_eq!(reason(json!({"containerPort": 81, "hostPort": 8080, "hostIP": "127.0.0.1"})), clash);
@@ -217,5 +223,18 @@ mod tests {
         let with = |name: &str| refused(json!({"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}));
         assert_eq!(with("net.ipv4.ip_unprivileged_port_start"), None);
         assert!(with("kernel.msgmax").unwrap().starts_with("SysctlForbidden: "));
+    }
+
+    #[test]
+    fn a_kernel_setting_is_taken_where_the_node_allows_it() {
+        let with = |name: &str, allowed: &[&str]| {
+            let asking = pod(json!({"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}));
+            let allowed: Vec<_> = allowed.iter().map(|name| (*name).to_owned()).collect();
+            refusal(&asking, &empty(), &allowed).map(|verdict| verdict.reason)
+        };
+        assert_eq!(with("net.ipv4.ip_forward", &["net.ipv4.ip_forward"]), None);
+        assert_eq!(with("net/ipv4/ip_forward", &["net.*"]), None);
+        assert_eq!(with("net.ipv4.ip_forward", &["net.ipv4.ip_for"]).as_deref(), Some("SysctlForbidden"));
+        assert_eq!(with("kernel.msgmax", &["net.*"]).as_deref(), Some("SysctlForbidden"));
     }
 }

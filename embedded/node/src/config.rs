@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use c5c3_cri::{Programs, Site};
 use k8s_openapi::api::core::v1::Taint;
 
+use crate::host_root::HostRoot;
 use crate::machine;
 
 /// The settings of one node.
@@ -36,6 +37,10 @@ pub struct NodeConfig {
     pub max_pods: u32,
     /// An upper bound of what the node offers, where the machine is shared by several.
     pub capacity: Capacity,
+    /// What `hostPath` volumes refer to.
+    pub host_root: HostRoot,
+    /// Kernel settings beside the safe ones that pods may change, such as `net.ipv4.ip_forward` or `net.*`.
+    pub unsafe_sysctls: Vec<String>,
     /// Where locally built images appear as archives, and the programs to import them with. Without, none is imported.
     pub archives: Option<(PathBuf, Programs)>,
     /// The image of sandboxes, which is never collected.
@@ -87,6 +92,8 @@ impl NodeConfig {
             cluster_domain: "cluster.local".to_owned(),
             max_pods: 110,
             capacity: Capacity::default(),
+            host_root: HostRoot::machine(),
+            unsafe_sysctls: Vec::new(),
             archives: None,
             pause_image: c5c3_cri::images::PAUSE.to_owned(),
         }

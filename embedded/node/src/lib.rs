@@ -24,10 +24,12 @@ mod cgroups;
 mod config;
 mod cri_config;
 mod decide;
+mod devices;
 mod directory;
 mod environment;
 mod folders;
 mod hooks;
+mod host_root;
 mod images;
 mod labels;
 mod last_words;
@@ -63,6 +65,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use config::{Capacity, NodeConfig, Serving};
 pub use directory::{Directory, Found, NotFound, Run};
+pub use host_root::HostRoot;
 use node::Node;
 use voice::Voice;
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::fs::statvfs;
 
 use crate::config::Capacity;
+use crate::devices;
 
 /// The machine as a node offers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) struct Machine {
     pub(crate) milli_cpu: i64,
     pub(crate) memory: i64,
     pub(crate) storage: i64,
+    /// Resources that stand for devices.
+    pub(crate) devices: Vec<&'static str>,
     pub(crate) kernel: String,
     pub(crate) os_image: String,
     pub(crate) id: String,
@@ -34,6 +37,7 @@ impl Machine {
             milli_cpu: (cores * 1000).min(most.milli_cpu.unwrap_or(i64::MAX)),
             memory: memory().min(most.memory.unwrap_or(i64::MAX)),
             storage: disk(data).size,
+            devices: devices::offered(),
             kernel: uname.release().to_string_lossy().into_owned(),
             os_image: named.unwrap_or("Linux").trim_matches('"').to_owned(),
             id: text("/etc/machine-id").trim().to_owned(),

@@ -92,7 +92,7 @@ impl Node {
             max_pods: usize::try_from(self.config.max_pods).unwrap_or(usize::MAX),
         };
         let has_started = pod.status().is_some_and(|status| status.start_time.is_some());
-        let refusal = admission::refusal(pod, &room).filter(|_| !has_started);
+        let refusal = admission::refusal(pod, &room, &self.config.unsafe_sysctls).filter(|_| !has_started);
         if refusal.is_none() {
             let taken = Taken { amounts: requests(pod), ports: admission::host_ports(pod) };
             admitted.insert(pod.uid().to_owned(), taken);

@@ -22,8 +22,9 @@ use super::read::{self, asked};
 
 /// Who we are.
 pub(super) const PROVISIONER: &str = "c5c3.io/local-path";
-/// The class of our volumes.
-pub(super) const CLASS: &str = "c5c3-local";
+/// The classes of our volumes. The second is the one that production ControlPlanes name: on one machine its volumes are
+/// folders too.
+pub(super) const CLASSES: [&str; 2] = ["c5c3-local", "ceph-rbd"];
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The longest name that a folder can have.

@@ -107,7 +107,7 @@ fn let_go(claims: &Store<PersistentVolumeClaim>, change: &Change<Pod>) -> Vec<Cl
     named.filter(goes).collect()
 }
 
-/// Has a class for our volumes, which is the default unless there is another.
+/// Has the classes of our volumes. The first is the default unless there is another.
 async fn have_class(context: &Context) {
     while let Err(error) = make_class(context).await {
         tracing::warn!(%error, "the class of local volumes cannot be made, and is tried again");
@@ -121,20 +121,24 @@ async fn have_class(context: &Context) {
 async fn make_class(context: &Context) -> Result<(), Error> {
     let api = Api::<StorageClass>::all(context.client.clone());
     let there = api.list(&ListParams::default()).await?.items;
-    if there.iter().any(|class| class.name_any() == local_path::CLASS) {
-        return Ok(());
+    let has_default = there.iter().any(read::is_default);
+    for name in local_path::CLASSES {
+        if there.iter().any(|class| class.name_any() == name) {
+            continue;
+        }
+        let default = name == local_path::CLASSES[0] && !has_default;
+        match api.create(&PostParams::default(), &class(name, default)).await {
+            Err(error) if !is_taken(&error) => return Err(error.into()),
+            _ => {}
+        }
     }
-    let default = !there.iter().any(read::is_default);
-    match api.create(&PostParams::default(), &class(default)).await {
-        Err(error) if !is_taken(&error) => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-fn class(default: bool) -> StorageClass {
+fn class(name: &str, default: bool) -> StorageClass {
     let annotations = default.then(|| [(read::DEFAULT_CLASS.to_owned(), "true".to_owned())].into());
     StorageClass {
-        metadata: ObjectMeta { name: Some(local_path::CLASS.into()), annotations, ..ObjectMeta::default() },
+        metadata: ObjectMeta { name: Some(name.into()), annotations, ..ObjectMeta::default() },
         provisioner: local_path::PROVISIONER.into(),
         allow_volume_expansion: Some(true),
         reclaim_policy: Some("Delete".into()),

@@ -86,6 +86,9 @@ impl Network {
                 // Only a new one: a node that was cut off stays so.
                 lines.push(format!("link set {link} master {bridge} up"));
             }
+            for nic in node.nics.iter().filter(|nic| found.links.contains(*nic)) {
+                lines.push(format!("link set {nic} netns {}", node.namespace.display()));
+            }
         }
         let to_pods = self.nodes.iter().map(|node| self.route_to_pods_of(node));
         lines.extend(to_pods);
@@ -104,6 +107,7 @@ impl Network {
             format!("route replace default via {}", self.addresses.bridge().addr()),
         ]
         .into_iter()
+        .chain(node.nics.iter().map(|nic| format!("link set {nic} up")))
         .chain(others.map(|other| self.route_to_pods_of(other)))
         .collect()
     }
@@ -165,7 +169,7 @@ impl Step {
 }
 
 /// What runs a program in a namespace. Unlike `ip netns exec`, it does not mount `/sys` anew, which would hide cgroups.
-fn within(namespace: &Path, programs: &Programs) -> Command {
+pub(super) fn within(namespace: &Path, programs: &Programs) -> Command {
     let mut command = Command::new(&programs.nsenter);
     command.arg(option("--net=", namespace));
     command
@@ -222,6 +226,17 @@ mod tests {
             namespaces: [network.nodes[0].namespace.clone()].into(),
         };
         insta::assert_snapshot!(printed(&network.plan(&found)));
+    }
+
+    #[test]
+    fn a_network_card_is_moved_into_its_node_once() {
+        let mut network = zoo();
+        network.nodes[1].nics.push("eth1".to_owned());
+        let found = Found { links: ["eth0", "eth1"].map(str::to_owned).into(), namespaces: BTreeSet::new() };
+        let moves = format!("link set eth1 netns {}", network.nodes[1].namespace.display());
+        assert!(network.host_lines(&found).contains(&moves));
+        assert!(network.node_lines(&network.nodes[1]).contains(&"link set eth1 up".to_owned()));
+        assert!(!network.host_lines(&Found::default()).contains(&moves), "it is in the node already");
     }
 
     #[test]

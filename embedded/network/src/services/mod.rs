@@ -17,6 +17,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::balancers::Pool;
 use crate::mirror::Mirrors;
 use crate::namespace::Namespace;
 use crate::table::Table;
@@ -32,10 +33,14 @@ pub struct Place {
     pub table: String,
     /// The node whose endpoints are local.
     pub node: Option<String>,
-    /// The addresses of this place; NodePorts are served at those of a node.
+    /// The addresses of this place, where NodePorts are served.
     pub node_addresses: Vec<Ipv4Addr>,
     /// The addresses of this node's pods: their connections come from within the cluster.
     pub pods: Option<Ipv4Net>,
+    /// The addresses of load balancers that this place serves. A node serves those of every Service; the machine serves
+    /// those of its own pool, because a Service's address must not catch connections of programs that know nothing of the
+    /// cluster.
+    pub balancers: Option<Pool>,
     /// Where ClusterIPs come from: what is there and belongs to no Service is refused instead of routed somewhere.
     pub services: Ipv4Net,
 }

@@ -73,6 +73,7 @@ struct Served<'a> {
     node_port: Option<u16>,
     cluster: Vec<Ipv4Addr>,
     external: Vec<Ipv4Addr>,
+    balancers: Vec<Ipv4Addr>,
     internal_local: bool,
     external_local: bool,
     sticky: Option<i32>,
@@ -105,7 +106,8 @@ impl<'a> Served<'a> {
             node_port: port.node_port.and_then(|number| u16::try_from(number).ok()).filter(|number| *number != 0),
             // A headless Service has `None` here, which is no address.
             cluster: addresses(spec.cluster_ips.as_deref().unwrap_or_default()),
-            external: [addresses(spec.external_ips.as_deref().unwrap_or_default()), balancer(service)].concat(),
+            external: addresses(spec.external_ips.as_deref().unwrap_or_default()),
+            balancers: balancer(service),
             internal_local: is_local(&spec.internal_traffic_policy),
             external_local: is_local(&spec.external_traffic_policy),
             sticky,
@@ -113,13 +115,16 @@ impl<'a> Served<'a> {
         })
     }
 
-    /// The addresses from outside, each with its port: external ones, and NodePorts. The machine itself takes no part in
-    /// them: a Service's external addresses must not catch connections of programs that know nothing of the cluster.
+    /// The addresses from outside, each with its port: external ones, those of load balancers, and NodePorts. The machine
+    /// itself serves only load balancers whose addresses are its own to give.
     fn outside(&self, place: &Place) -> Vec<SocketAddrV4> {
-        if place.node.is_none() {
-            return Vec::new();
-        }
-        let external = self.external.iter().map(|address| SocketAddrV4::new(*address, self.port));
+        let external: Vec<_> = if place.node.is_some() {
+            self.external.iter().chain(&self.balancers).collect()
+        } else {
+            let is_own = |address: &&Ipv4Addr| place.balancers.is_some_and(|pool| pool.contains(**address));
+            self.balancers.iter().filter(is_own).collect()
+        };
+        let external = external.into_iter().map(|address| SocketAddrV4::new(*address, self.port));
         let node = self
             .node_port
             .into_iter()
@@ -229,7 +234,10 @@ impl<'a> Rendering<'a> {
         self.send(served, fronts, "external");
         let path = &served.path;
         let mut rules = Vec::new();
-        if served.external_local {
+        if self.place.node.is_none() {
+            // The machine is the way back of every pod's answer, so that the client's address can be kept.
+            rules.push(format!("goto anywhere/{path}"));
+        } else if served.external_local {
             rules.extend(self.place.pods.map(|pods| format!("ip saddr {pods} goto anywhere/{path}")));
             rules.push(format!("fib saddr type local goto anywhere/{path}"));
             if served.backends.local.is_empty() {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use c5c3_harness::TestCluster;
+use c5c3_network::balancers::{self, Pool};
 use c5c3_network::{Namespace, services};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -27,6 +28,9 @@ const DEADLINE: Duration = Duration::from_mins(1);
 pub const MACHINE: &str = "10.9.0.1";
 pub const NODE_1: &str = "10.9.0.11";
 pub const NODE_2: &str = "10.9.0.12";
+/// The machine's address on the network of its neighbour.
+pub const LAN: &str = "192.0.2.1";
+pub const NEIGHBOUR: &str = "192.0.2.2";
 
 /// Pods: name, node and address.
 pub const PODS: [(&str, usize, &str); 3] = [("one", 1, "10.8.1.5"), ("two", 1, "10.8.1.6"), ("three", 2, "10.8.2.5")];
@@ -209,8 +213,25 @@ impl Testbed {
         created
     }
 
+    /// A computer beside the machine, on a network of their own.
+    pub fn neighbour(&mut self) {
+        let (full, machine) = (self.add_namespace("neighbour"), format!("{}-machine", self.prefix));
+        ip(&format!("-n {full} link add eth0 type veth peer name lan netns {machine}"));
+        ip(&format!("-n {machine} addr add {LAN}/24 dev lan"));
+        ip(&format!("-n {machine} link set lan up"));
+        ip(&format!("-n {full} addr add {NEIGHBOUR}/24 dev eth0"));
+        ip(&format!("-n {full} link set eth0 up"));
+    }
+
     /// Has the rules of Services kept on the machine and on both nodes.
     pub fn keep_services(&self) {
+        self.keep_services_of(Pool::Range("10.9.0.128/25".parse().unwrap()));
+    }
+
+    /// The same, with these addresses for load balancers.
+    pub fn keep_services_of(&self, pool: Pool) {
+        let client = self.client();
+        self.start(move |stop| balancers::run(client, pool, stop));
         let node = |address, pods| Some((address, pods));
         let places =
             [("machine", None), ("node1", node(NODE_1, "10.8.1.0/24")), ("node2", node(NODE_2, "10.8.2.0/24"))];
@@ -218,8 +239,13 @@ impl Testbed {
             let place = services::Place {
                 table: "c5c3-services".to_owned(),
                 node: node.map(|_| name.to_owned()),
-                node_addresses: node.iter().map(|(address, _)| address.parse().unwrap()).collect(),
+                node_addresses: match (node, pool) {
+                    (Some((address, _)), _) => vec![address.parse().unwrap()],
+                    (None, Pool::Exposed(exposed)) => vec![MACHINE.parse().unwrap(), exposed],
+                    (None, Pool::Range(_)) => vec![MACHINE.parse().unwrap()],
+                },
                 pods: node.map(|(_, pods)| pods.parse().unwrap()),
+                balancers: Some(pool),
                 services: "10.125.0.0/16".parse().unwrap(),
             };
             let (client, namespace) = (self.client(), self.namespace(name));

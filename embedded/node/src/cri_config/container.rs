@@ -6,6 +6,7 @@ use c5c3_cri::v1;
 use k8s_openapi::api::core::v1::{Container, VolumeMount};
 
 use super::{resources, sandbox, security};
+use crate::devices;
 use crate::environment::expand;
 use crate::folders::Folders;
 use crate::labels;
@@ -44,6 +45,7 @@ pub(crate) fn config(inputs: Inputs<'_>, folders: &Folders) -> Result<v1::Contai
         working_dir: container.working_dir.clone().unwrap_or_default(),
         envs: environment.into_iter().map(|(key, value)| v1::KeyValue { key, value }).collect(),
         mounts,
+        devices: devices::of(container),
         labels: container_labels(pod, container),
         annotations: annotations(pod, container, attempt),
         log_path: Folders::log_file(&container.name, attempt),

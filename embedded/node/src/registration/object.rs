@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::config::NodeConfig;
+use crate::devices;
 use crate::machine::{Machine, Pressure};
 
 /// What the node says to be: the version of the API that it was made for.
@@ -80,13 +81,14 @@ fn not_ready() -> Taint {
 /// The status without conditions and images.
 pub(crate) fn status(config: &NodeConfig, machine: &Machine, containerd: &str) -> NodeStatus {
     let amounts = |memory: i64| {
-        let list = [
+        let mut list = BTreeMap::from([
             ("cpu", format!("{}m", machine.milli_cpu)),
             ("memory", format!("{}Ki", memory / 1024)),
             ("ephemeral-storage", format!("{}Ki", machine.storage / 1024)),
             ("pods", config.max_pods.to_string()),
-        ];
-        Some(list.map(|(name, amount)| (name.to_owned(), Quantity(amount))).into())
+        ]);
+        list.extend(machine.devices.iter().map(|resource| (*resource, devices::EACH.to_owned())));
+        Some(list.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(amount))).collect())
     };
     let address = |kind: &str, address: String| NodeAddress { type_: kind.to_owned(), address };
     NodeStatus {

@@ -1,6 +1,6 @@
 //! A claim's volume: a path of this node, by a PersistentVolume of kind `hostPath` or `local`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
 use kube::Api;
@@ -8,6 +8,7 @@ use kube::Api;
 use super::host_path;
 use super::ownership::{Access, Ownership};
 use super::{Mounted, VolumeError, Volumes};
+use crate::host_root::HostRoot;
 
 pub(super) async fn mount(volumes: &Volumes<'_>, name: &str, is_read_only: bool) -> Result<Mounted, VolumeError> {
     let namespace = volumes.pod.namespace();
@@ -24,17 +25,17 @@ pub(super) async fn mount(volumes: &Volumes<'_>, name: &str, is_read_only: bool)
     if !is_ours {
         return Err(unbound());
     }
-    let path = place(&spec, &Ownership::of(volumes.pod)).await?;
+    let path = place(&spec, volumes.host, &Ownership::of(volumes.pod)).await?;
     Ok(Mounted { path, is_read_only })
 }
 
 /// Where the volume is, with its group set if it is one that has such.
-async fn place(spec: &PersistentVolumeSpec, owner: &Ownership) -> Result<PathBuf, VolumeError> {
+async fn place(spec: &PersistentVolumeSpec, root: &HostRoot, owner: &Ownership) -> Result<PathBuf, VolumeError> {
     if let Some(host) = &spec.host_path {
-        host_path::check(host)?;
-        return Ok(PathBuf::from(&host.path));
+        return host_path::find(root, host);
     }
-    let path = spec.local.as_ref().map(|local| PathBuf::from(&local.path)).ok_or(VolumeError::Unsupported)?;
+    let local = spec.local.as_ref().ok_or(VolumeError::Unsupported)?;
+    let path = root.place(Path::new(&local.path)).map_err(VolumeError::at(Path::new(&local.path)))?;
     if !path.exists() {
         return Err(VolumeError::Io { what: path.display().to_string(), source: std::io::ErrorKind::NotFound.into() });
     }

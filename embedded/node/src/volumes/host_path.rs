@@ -2,15 +2,22 @@
 
 use std::fs::{File, FileType};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::HostPathVolumeSource;
 
 use super::VolumeError;
 use super::ownership::set_mode;
+use crate::host_root::HostRoot;
 
-pub(super) fn check(source: &HostPathVolumeSource) -> Result<(), VolumeError> {
-    let path = Path::new(&source.path);
+/// Where the volume is on the machine, once what is there is what the pod expects.
+pub(super) fn find(root: &HostRoot, source: &HostPathVolumeSource) -> Result<PathBuf, VolumeError> {
+    let path = root.place(Path::new(&source.path)).map_err(VolumeError::at(Path::new(&source.path)))?;
+    check(&path, source)?;
+    Ok(path)
+}
+
+fn check(path: &Path, source: &HostPathVolumeSource) -> Result<(), VolumeError> {
     let there = std::fs::metadata(path).ok().map(|metadata| metadata.file_type());
     let expect = |is: fn(&FileType) -> bool, wanted| match &there {
         Some(kind) if is(kind) => Ok(()),
@@ -43,7 +50,7 @@ mod tests {
 
     fn checked(path: &Path, kind: &str) -> Result<(), String> {
         let source = HostPathVolumeSource { path: path.display().to_string(), type_: Some(kind.to_owned()) };
-        check(&source).map_err(|error| error.to_string())
+        find(&HostRoot::machine(), &source).map(drop).map_err(|error| error.to_string())
     }
 
     #[test]

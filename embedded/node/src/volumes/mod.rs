@@ -17,6 +17,7 @@ use kube::Client;
 
 use crate::environment::fields::{FieldError, NodeFacts};
 use crate::folders::Folders;
+use crate::host_root::HostRoot;
 use crate::pod::Pod;
 use crate::references::{Kind, PodReferences, ReferenceError};
 use ownership::Ownership;
@@ -77,6 +78,7 @@ pub(crate) struct Volumes<'a> {
     /// Empty until there is a sandbox.
     pub(crate) pod_ips: &'a [String],
     pub(crate) tokens: &'a Tokens,
+    pub(crate) host: &'a HostRoot,
 }
 
 impl Volumes<'_> {
@@ -93,8 +95,7 @@ impl Volumes<'_> {
     async fn mount_one(&self, volume: &Volume) -> Result<Mounted, VolumeError> {
         let path = self.folders.volume(self.pod.uid(), &volume.name);
         if let Some(host) = &volume.host_path {
-            host_path::check(host)?;
-            return Ok(Mounted { path: PathBuf::from(&host.path), is_read_only: false });
+            return Ok(Mounted { path: host_path::find(self.host, host)?, is_read_only: false });
         }
         if let Some(claim) = &volume.persistent_volume_claim {
             return claims::mount(self, &claim.claim_name, claim.read_only == Some(true)).await;

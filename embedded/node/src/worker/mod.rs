@@ -295,6 +295,7 @@ impl Worker {
             node: &self.node.facts,
             pod_ips,
             tokens: &self.tokens,
+            host: &self.node.config.host_root,
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::balancers::Pool;
 
 fn place() -> Place {
     Place {
@@ -10,6 +11,7 @@ fn place() -> Place {
         node: Some("here".to_owned()),
         node_addresses: vec![Ipv4Addr::new(10, 9, 0, 11)],
         pods: Some("10.8.1.0/24".parse().unwrap()),
+        balancers: None,
         services: "10.7.0.0/16".parse().unwrap(),
     }
 }
@@ -211,10 +213,28 @@ fn where_udp_goes_is_told() {
 }
 
 #[test]
-fn the_machine_itself_serves_cluster_addresses_and_no_others() {
-    let machine = Place { node: None, pods: None, ..place() };
-    let spec = json!({"type": "NodePort", "externalIPs": ["192.0.2.1"], "ports": [{"name": "http", "port": 80, "nodePort": 30080}]});
-    let script = render(&machine, &[service(spec)], &[slice(BOTH, http())]).ruleset.replacement();
+fn the_machine_itself_serves_cluster_addresses_node_ports_and_its_own_load_balancers() {
+    let exposed = Ipv4Addr::new(198, 51, 100, 7);
+    let machine = Place {
+        node: None,
+        pods: None,
+        node_addresses: vec![Ipv4Addr::new(10, 9, 0, 1), exposed],
+        balancers: Some(Pool::Exposed(exposed)),
+        ..place()
+    };
+    let spec = json!({"type": "LoadBalancer", "externalIPs": ["192.0.2.1"], "externalTrafficPolicy": "Local",
+                      "ports": [{"name": "http", "port": 80, "nodePort": 30080}]});
+    let mut web = Arc::unwrap_or_clone(service(spec));
+    let status = json!({"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}, {"ip": "203.0.113.5"}]}});
+    web.status = Some(serde_json::from_value(status).unwrap());
+    let script = render(&machine, &[Arc::new(web)], &[slice(BOTH, http())]).ruleset.replacement();
+    let external = "goto external/shop/web/tcp/80";
+    for front in ["198.51.100.7 . tcp . 80", "198.51.100.7 . tcp . 30080", "10.9.0.1 . tcp . 30080"] {
+        assert!(script.contains(&format!("{front} : {external}")), "{front}: {script}");
+    }
     assert!(script.contains("10.7.0.80 . tcp . 80 : goto anywhere/shop/web/tcp/80"), "{script}");
-    assert!(!script.contains("30080") && !script.contains("192.0.2.1"), "{script}");
+    assert!(script.contains("add rule ip t external/shop/web/tcp/80 goto anywhere/shop/web/tcp/80"), "{script}");
+    for foreign in ["192.0.2.1", "203.0.113.5"] {
+        assert!(!script.contains(foreign), "{script}");
+    }
 }
