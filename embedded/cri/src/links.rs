@@ -95,7 +95,7 @@ impl Network {
     pub fn return_nics(&self, programs: &Programs) -> Result<(), LinkError> {
         let process = std::process::id();
         for node in self.nodes.iter().filter(|node| !node.nics.is_empty()) {
-            if !mounts::is_namespace(&node.namespace).map_err(LinkError::file(&node.namespace))? {
+            if !c5c3_files::is_namespace(&node.namespace).map_err(LinkError::file(&node.namespace))? {
                 continue;
             }
             for nic in &node.nics {
