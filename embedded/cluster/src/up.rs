@@ -28,7 +28,7 @@ use crate::control::{self, Ask};
 use crate::doctor::{self, Finding};
 use crate::folder::{Folder, FolderError, Saved, private, write};
 use crate::node::{Mark, NodeSpec};
-use crate::{addresses, furnish, node, remains};
+use crate::{addresses, descriptors, furnish, node, remains};
 
 /// The port of the API server on the nodes' network.
 const API_PORT: u16 = 6443;
@@ -100,6 +100,9 @@ pub enum UpError {
     /// The store's port cannot be had.
     #[error("cannot store secrets on {0}, port {STORE_PORT}: {1}")]
     Store(Ipv4Addr, std::io::Error),
+    /// The limit of open files cannot be raised.
+    #[error("cannot raise the limit of open files: {0}")]
+    Descriptors(std::io::Error),
     /// A node is not ready in time.
     #[error("{name} is not ready after {NODE_PATIENCE:?}: {why}; its agent's log is {}", log.display())]
     Node {
@@ -132,6 +135,7 @@ impl Cluster {
     pub async fn start(options: Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, UpError> {
         let Options { folder, nodes: asked, marks, program } = options;
         let begun = now();
+        descriptors::raise(None).map_err(UpError::Descriptors)?;
         folder.create()?;
         let lock = folder.lock()?;
         let found = doctor::examine(&folder).into_iter().filter(|finding| finding.fix.is_some());
