@@ -26,6 +26,7 @@ use crate::path::{Asked, Query, Target, verb};
 use crate::quotas;
 use crate::registry::{Registry, Served};
 use crate::reply::warn;
+use crate::selector::Fields;
 use crate::services::Allocations;
 use crate::status::ApiError;
 use crate::verbs;
@@ -316,9 +317,11 @@ impl Server {
     }
 
     fn authorize(&self, user: &UserInfo, verb: &str, target: &Target, query: &Query) -> Result<(), ApiError> {
-        let selected = query
-            .get("fieldSelector")
-            .and_then(|text| text.split(',').find_map(|part| part.strip_prefix("metadata.name=")));
+        // Only these verbs act on what a selector selects. An object that is created has the name in its body, which no
+        // selector may stand in for.
+        let selector = query.get("fieldSelector").filter(|_| matches!(verb, "list" | "watch" | "deletecollection"));
+        let fields = selector.and_then(|text| Fields::parse(text).ok()).unwrap_or_default();
+        let selected = fields.required("metadata.name");
         let attributes = Attributes {
             verb,
             group: &target.group,

@@ -2,6 +2,7 @@
 
 use c5c3_auth::UserInfo;
 use c5c3_harness::TestCluster;
+use http::Method;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenReview};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -10,7 +11,9 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::fixtures::{Tested, basket, cluster, eventually, of, own_orchard, read, refusal, soon, tree_kind};
+use crate::fixtures::{
+    Tested, basket, cluster, eventually, of, own_orchard, read, refusal, send, soon, tree_kind,
+};
 
 fn post() -> PostParams {
     PostParams::default()
@@ -198,5 +201,26 @@ async fn whoever_may_act_as_another_is_bound_by_the_other() -> Tested {
         .header("Impersonate-User", "vera");
     let answer = client.send(request.body(Vec::new().into())?).await?;
     assert_eq!(answer.status(), 403);
+    Ok(())
+}
+
+#[tokio::test]
+async fn names_that_a_role_lists_bind_no_creation_whatever_is_selected() -> Tested {
+    let (cluster, client) = cluster().await;
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"],
+        "verbs": ["create", "get", "list", "update", "patch", "delete"]});
+    allow(&client, json!([rule])).await?;
+    let limited = cluster.client_as(picker(&cluster));
+    let maps = Api::<ConfigMap>::default_namespaced(limited.clone());
+    Api::<ConfigMap>::default_namespaced(client).create(&post(), &basket("a")).await?;
+    soon("the binding counts", async || maps.get("a").await.is_ok()).await;
+    let path = format!("/api/v1/namespaces/{}/configmaps?fieldSelector=metadata.name%3Da", cluster.namespace());
+    let body = json!(basket("b")).to_string();
+    let answer = send(&limited, Method::POST, &path, ("application/json", &body), "application/json").await;
+    assert_eq!(answer.code, 403, "{}", answer.body);
+    assert!(
+        maps.list(&ListParams::default().fields("metadata.name=a")).await.is_ok(),
+        "a list of that name is allowed"
+    );
     Ok(())
 }
