@@ -51,6 +51,7 @@ mod image;
 mod jsonpath;
 pub mod limits;
 mod openapi;
+pub mod pod_security;
 mod qos;
 mod quantity;
 pub mod quota;
