@@ -205,6 +205,8 @@ impl Server {
         *registry = Arc::new(before.with_definitions(self.store.list(&served.prefix(None)).iter(), resources));
     }
 
+    /// Goes by what is stored of a rule. Read under the lock: of two writers, the one that gets here last may have
+    /// written first, and must not bring back rules that the other has revoked.
     fn learn(&self, served: &Served, object: &Value) {
         let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
         let (namespace, name) = (meta(object, "namespace"), meta(object, "name"));
@@ -414,3 +416,6 @@ pub(crate) fn refused(refusal: &Refusal) -> ApiError {
     let message = status["message"].as_str().unwrap_or_default();
     ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, message) }
 }
+
+#[cfg(test)]
+mod tests;
