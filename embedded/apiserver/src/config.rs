@@ -25,13 +25,16 @@ pub struct Config {
     pub advertise: Option<IpAddr>,
     /// The addresses that Services get. The first one is the server's own, as the Service `kubernetes`.
     pub service_range: IpNet,
+    /// Whether requests to pods, Services and nodes are passed on to loopback addresses. Only for tests, whose servers
+    /// listen there: whoever may write an EndpointSlice would reach all that listens on this machine alone.
+    pub reaches_loopback: bool,
 }
 
 impl Config {
     /// The usual set-up, with objects kept there.
     pub fn new(storage: Storage) -> Self {
         let service_range = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 125, 0, 0), 16));
-        Self { storage, extra_names: Vec::new(), advertise: None, service_range }
+        Self { storage, extra_names: Vec::new(), advertise: None, service_range, reaches_loopback: false }
     }
 
     /// What the server's certificate is for, beside the usual names.

@@ -154,6 +154,11 @@ impl Server {
         self.config.advertise
     }
 
+    /// Whether requests are passed on to servers on the loopback addresses.
+    pub(crate) fn reaches_loopback(&self) -> bool {
+        self.config.reaches_loopback
+    }
+
     pub(crate) fn stopped(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -211,12 +216,15 @@ impl Server {
         let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
         let (namespace, name) = (meta(object, "namespace"), meta(object, "name"));
         let key = served.key(Some(namespace).filter(|namespace| !namespace.is_empty()), name);
-        if self.store.get(&key).is_some() {
-            if let Err(error) = policy.set(object) {
-                tracing::warn!(%error, "a rule cannot be read, and allows nothing");
-            }
-        } else {
+        let stored = self.store.get(&key).map(|entry| of_entry(&served.resource, &entry));
+        let set = match &stored {
+            Some(Ok(object)) => policy.set(object).map_err(|error| error.to_string()),
+            Some(Err(error)) => Err(error.message.clone()),
+            None => return policy.remove(&served.resource.kind, namespace, name),
+        };
+        if let Err(error) = set {
             policy.remove(&served.resource.kind, namespace, name);
+            tracing::warn!(error, "a rule cannot be read, and allows nothing");
         }
     }
 
