@@ -130,8 +130,7 @@ fn hint(folder: &Folder, is_ready: bool) {
 fn detach(args: &UpArgs) -> Done {
     let folder = folder(&args.data)?;
     let failed = |error: std::io::Error| format!("cannot start in the background: {error}");
-    std::fs::create_dir_all(folder.path()).map_err(failed)?;
-    let log = std::fs::File::options().create(true).append(true).open(folder.log()).map_err(failed)?;
+    let log = folder.open_log().map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new("setsid");
     command.arg(program).args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"));

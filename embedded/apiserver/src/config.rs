@@ -28,13 +28,23 @@ pub struct Config {
     pub service_range: IpNet,
     /// How long an event is kept after it was written last.
     pub event_ttl: Duration,
+    /// Whether requests to pods, Services and nodes are passed on to loopback addresses. Only for tests, whose servers
+    /// listen there: whoever may write an EndpointSlice would reach all that listens on this machine alone.
+    pub reaches_loopback: bool,
 }
 
 impl Config {
     /// The usual set-up, with objects kept there.
     pub fn new(storage: Storage) -> Self {
         let service_range = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 125, 0, 0), 16));
-        Self { storage, extra_names: Vec::new(), advertise: None, service_range, event_ttl: Duration::from_hours(1) }
+        Self {
+            storage,
+            extra_names: Vec::new(),
+            advertise: None,
+            service_range,
+            event_ttl: Duration::from_hours(1),
+            reaches_loopback: false,
+        }
     }
 
     /// What the server's certificate is for, beside the usual names.

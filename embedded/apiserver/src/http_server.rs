@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use c5c3_auth::{UserInfo, certificate_user};
+use c5c3_relay::Clients;
 use http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -35,6 +36,9 @@ const READING_PATIENCE: Duration = Duration::from_mins(5);
 /// other sign of life on a connection with no request, or with one that never ends.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many connections one client has at once, unless it is on this machine: there are the cluster's own parts.
+const OF_ONE_CLIENT: usize = 512;
 
 /// What an HTTP/2 client says before anything else is this long.
 const PREFACE: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
@@ -76,7 +80,7 @@ pub async fn listen(server: &Arc<Server>, address: SocketAddr) -> Result<Listeni
     let address = listener.local_addr().map_err(|error| ServeError::Bind(address, error))?;
     let acceptor = TlsAcceptor::from(Arc::new(server.pki().tls()?));
     controllers::publish(server, address).await.map_err(|error| ServeError::Publish(error.message))?;
-    let server = server.clone();
+    let (server, clients) = (server.clone(), Clients::new(OF_ONE_CLIENT));
     let task = tokio::spawn(async move {
         let stop = server.stopped();
         loop {
@@ -85,7 +89,18 @@ pub async fn listen(server: &Arc<Server>, address: SocketAddr) -> Result<Listeni
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, _)) => drop(tokio::spawn(connection(server.clone(), acceptor.clone(), stream))),
+                Ok((stream, client)) => {
+                    let share = clients.admit(client.ip());
+                    if share.is_none() && !client.ip().is_loopback() {
+                        tracing::warn!(%client, "a client has {OF_ONE_CLIENT} connections, and gets no more");
+                        continue;
+                    }
+                    let connected = connection(server.clone(), acceptor.clone(), stream);
+                    tokio::spawn(async move {
+                        connected.await;
+                        drop(share);
+                    });
+                }
                 Err(error) => {
                     // Out of file descriptors: waiting is all that helps.
                     tracing::warn!(%error, "cannot accept a connection");

@@ -1,6 +1,6 @@
 //! Objects that are answered instead of stored: reviews and token requests.
 
-use c5c3_auth::{Refusal, review};
+use c5c3_auth::{Kind, Lookup, Refusal, review};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -52,9 +52,30 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Done, ApiError> {
     let request = admission::mutate(call, "CREATE", call.object()?, None).await?;
     admission::admit(call, "CREATE", &request, None).await?;
     let namespace = call.target.namespace.as_deref().unwrap_or_default();
+    nodes_own_pods(call, namespace, &request)?;
     let tokens = call.server.authenticator().service_accounts();
     let object = tokens
         .token_request(&request, namespace, call.name()?, &StoreLookup(call.server), Timestamp::now())
         .map_err(|refusal| refused(&refusal))?;
     Ok(Done { code: StatusCode::CREATED, ..Done::ok(object) })
+}
+
+/// A node gets tokens for the pods that it runs, and no others: whoever takes over a node is no more than its pods are.
+fn nodes_own_pods(call: &Call<'_>, namespace: &str, request: &Value) -> Result<(), ApiError> {
+    let Some(node) = call.user.node() else { return Ok(()) };
+    let bound = &request["spec"]["boundObjectRef"];
+    let text = |field: &str| bound[field].as_str().unwrap_or_default();
+    let why = if text("kind") != "Pod" || text("apiVersion") != "v1" || text("name").is_empty() {
+        "node requested token not bound to a pod"
+    } else if text("uid").is_empty() {
+        "node requested token with a pod binding without a uid"
+    } else {
+        let pod = StoreLookup(call.server).find(Kind::Pod, namespace, text("name"));
+        if pod.is_none_or(|pod| pod.node.as_deref() == Some(node)) {
+            // One that is not there is refused by name when the token is made.
+            return Ok(());
+        }
+        "node requested token bound to a pod scheduled on a different node"
+    };
+    Err(ApiError::forbidden_object(&call.served.resource, call.name()?, why))
 }

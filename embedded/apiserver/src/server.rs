@@ -26,6 +26,7 @@ use crate::path::{Asked, Query, Target, verb};
 use crate::quotas;
 use crate::registry::{Registry, Served};
 use crate::reply::warn;
+use crate::selector::Fields;
 use crate::services::Allocations;
 use crate::status::ApiError;
 use crate::verbs;
@@ -170,6 +171,11 @@ impl Server {
         self.config.event_ttl
     }
 
+    /// Whether requests are passed on to servers on the loopback addresses.
+    pub(crate) fn reaches_loopback(&self) -> bool {
+        self.config.reaches_loopback
+    }
+
     pub(crate) fn stopped(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -221,16 +227,21 @@ impl Server {
         *registry = Arc::new(before.with_definitions(self.store.list(&served.prefix(None)).iter(), resources));
     }
 
+    /// Goes by what is stored of a rule. Read under the lock: of two writers, the one that gets here last may have
+    /// written first, and must not bring back rules that the other has revoked.
     fn learn(&self, served: &Served, object: &Value) {
         let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
         let (namespace, name) = (meta(object, "namespace"), meta(object, "name"));
         let key = served.key(Some(namespace).filter(|namespace| !namespace.is_empty()), name);
-        if self.store.get(&key).is_some() {
-            if let Err(error) = policy.set(object) {
-                tracing::warn!(%error, "a rule cannot be read, and allows nothing");
-            }
-        } else {
+        let stored = self.store.get(&key).map(|entry| of_entry(&served.resource, &entry));
+        let set = match &stored {
+            Some(Ok(object)) => policy.set(object).map_err(|error| error.to_string()),
+            Some(Err(error)) => Err(error.message.clone()),
+            None => return policy.remove(&served.resource.kind, namespace, name),
+        };
+        if let Err(error) = set {
             policy.remove(&served.resource.kind, namespace, name);
+            tracing::warn!(error, "a rule cannot be read, and allows nothing");
         }
     }
 
@@ -333,9 +344,11 @@ impl Server {
     }
 
     fn authorize(&self, user: &UserInfo, verb: &str, target: &Target, query: &Query) -> Result<(), ApiError> {
-        let selected = query
-            .get("fieldSelector")
-            .and_then(|text| text.split(',').find_map(|part| part.strip_prefix("metadata.name=")));
+        // Only these verbs act on what a selector selects. An object that is created has the name in its body, which no
+        // selector may stand in for.
+        let selector = query.get("fieldSelector").filter(|_| matches!(verb, "list" | "watch" | "deletecollection"));
+        let fields = selector.and_then(|text| Fields::parse(text).ok()).unwrap_or_default();
+        let selected = fields.required("metadata.name");
         let attributes = Attributes {
             verb,
             group: &target.group,
@@ -428,3 +441,6 @@ pub(crate) fn refused(refusal: &Refusal) -> ApiError {
     let message = status["message"].as_str().unwrap_or_default();
     ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, message) }
 }
+
+#[cfg(test)]
+mod tests;

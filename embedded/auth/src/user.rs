@@ -14,6 +14,9 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const MASTERS: &str = "system:masters";
 /// Group of every service account.
 pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+/// Group of every node.
+pub const NODES: &str = "system:nodes";
+const NODE_PREFIX: &str = "system:node:";
 /// Where a user's extra tells which certificate or token proved the identity.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// Prefix of a service account's user name.
@@ -52,6 +55,11 @@ impl UserInfo {
         let mut groups = service_account_groups(namespace);
         groups.push(AUTHENTICATED.to_owned());
         Self::new(service_account_user(namespace, name), groups)
+    }
+
+    /// The node that the user is, if it is one.
+    pub fn node(&self) -> Option<&str> {
+        self.name.strip_prefix(NODE_PREFIX).filter(|_| self.is_in(NODES))
     }
 
     /// Whether the user belongs to `group`.

@@ -15,9 +15,9 @@ use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::addresses;
 use crate::folder::{Folder, FolderError};
 use crate::node::NodeSpec;
+use crate::{addresses, descriptors};
 
 /// What an agent is told. It is in a file that only its owner can read, beside the kubeconfig that it names.
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,6 +65,9 @@ pub enum AgentError {
     /// The container runtime refuses.
     #[error(transparent)]
     Call(#[from] c5c3_cri::CallError),
+    /// The limit of open files cannot be set.
+    #[error("cannot set the limit of open files: {0}")]
+    Descriptors(std::io::Error),
     /// The API server's client cannot be made.
     #[error("cannot talk to the API server: {0}")]
     Client(#[from] kube::Error),
@@ -72,6 +75,8 @@ pub enum AgentError {
 
 /// Runs a node until its standard input ends, which is when the process that started it is gone.
 pub async fn run(config: &Path) -> Result<(), AgentError> {
+    // Inherited by containerd, and from it by containers.
+    descriptors::raise(Some(descriptors::OF_CONTAINERS)).map_err(AgentError::Descriptors)?;
     let told = read(config)?;
     let folder = Folder::new(&told.data)?;
     let client = client(&told.kubeconfig).await?;

@@ -1,9 +1,9 @@
 //! The data folder of a cluster, and what is kept there of the cluster itself.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::Write;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use c5c3_cri::{BadName, Instance, Site};
@@ -98,7 +98,26 @@ impl Folder {
         for folder in [self.path.clone(), self.nodes(), self.images(), self.volumes()] {
             private(&folder)?;
         }
+        self.tighten().map_err(|source| FolderError::File { path: self.path.clone(), source })
+    }
+
+    /// Closes a folder that an earlier version left open to others. One that others may write to, such as `/tmp`, is not
+    /// ours alone and stays as it is.
+    fn tighten(&self) -> std::io::Result<()> {
+        let mode = fs::metadata(&self.path)?.permissions().mode();
+        if self.description().exists() && mode & 0o077 != 0 && mode & 0o022 == 0 {
+            fs::set_permissions(&self.path, Permissions::from_mode(0o700))?;
+        }
         Ok(())
+    }
+
+    /// Opens the log, and makes it and the folder if need be, for their owner only: whoever reads it learns what runs
+    /// here.
+    pub fn open_log(&self) -> Result<File, FolderError> {
+        private(&self.path)?;
+        let open = File::options().create(true).append(true).mode(0o600).open(self.log());
+        let opened = open.and_then(|log| log.set_permissions(Permissions::from_mode(0o600)).map(|()| log));
+        opened.map_err(|source| FolderError::File { path: self.log(), source })
     }
 
     /// The path.
@@ -253,6 +272,36 @@ mod tests {
         assert_eq!(folder.load().unwrap(), None);
         folder.save(&saved()).unwrap();
         assert_eq!(folder.load().unwrap(), Some(saved()));
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_folder_and_its_log_are_for_their_owner_whoever_makes_them_first() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&parent.path().join("state/cluster")).unwrap();
+        folder.open_log().unwrap().write_all(b"one\n").unwrap();
+        assert_eq!((mode(folder.path()), mode(&folder.log())), (0o700, 0o600));
+        // Those that an earlier version left open are closed, and nothing of the log is lost.
+        folder.create().unwrap();
+        folder.save(&saved()).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(folder.log(), Permissions::from_mode(0o644)).unwrap();
+        folder.open_log().unwrap().write_all(b"two\n").unwrap();
+        folder.create().unwrap();
+        assert_eq!((mode(folder.path()), mode(&folder.log())), (0o700, 0o600));
+        assert_eq!(fs::read_to_string(folder.log()).unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_folder_that_others_write_to_is_left_as_it_is() {
+        let (_parent, folder) = folder();
+        folder.save(&saved()).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        folder.create().unwrap();
+        assert_eq!(mode(folder.path()), 0o777);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod agent;
 mod agents;
 mod client;
 mod control;
+mod descriptors;
 pub mod doctor;
 mod down;
 mod folder;

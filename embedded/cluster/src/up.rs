@@ -27,7 +27,7 @@ use crate::doctor::{self, Finding};
 use crate::folder::{Folder, FolderError, Saved, private, write};
 use crate::node::{Asked, NodeSpec};
 use crate::parts::{self, STORE_PORT};
-use crate::{addresses, furnish, nics, node, remains};
+use crate::{addresses, descriptors, furnish, nics, node, remains};
 
 /// The port of the API server on the nodes' network.
 const API_PORT: u16 = 6443;
@@ -117,6 +117,9 @@ pub enum UpError {
     /// The store's port cannot be had.
     #[error("cannot store secrets on {0}, port {STORE_PORT}: {1}")]
     Store(Ipv4Addr, std::io::Error),
+    /// The limit of open files cannot be raised.
+    #[error("cannot raise the limit of open files: {0}")]
+    Descriptors(std::io::Error),
     /// A node is not ready in time.
     #[error("{name} is not ready after {NODE_PATIENCE:?}: {why}; its agent's log is {}", log.display())]
     Node {
@@ -149,6 +152,7 @@ impl Cluster {
     pub async fn start(options: Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, UpError> {
         let Options { folder, asked, exposure, unsafe_sysctls, program } = options;
         let begun = now();
+        descriptors::raise(None).map_err(UpError::Descriptors)?;
         folder.create()?;
         let lock = folder.lock()?;
         let found = doctor::examine(&folder).into_iter().filter(|finding| finding.fix.is_some());

@@ -23,7 +23,9 @@ pub(crate) struct InProcess {
 impl InProcess {
     pub(crate) async fn start(folder: Option<TempDir>) -> Result<Arc<Self>, StartError> {
         let storage = folder.as_ref().map_or(Storage::Memory, |folder| Storage::Folder(folder.path().to_owned()));
-        let server = Server::start(Config::new(storage)).await?;
+        // The servers of tests listen on the loopback address.
+        let config = Config { reaches_loopback: true, ..Config::new(storage) };
+        let server = Server::start(config).await?;
         let running = RwLock::new(Some(server));
         Ok(Arc::new(Self { running, turn: tokio::sync::Mutex::default(), _folder: folder }))
     }

@@ -34,8 +34,8 @@
 //!
 //! - Objects are not decoded into types and encoded again, so an empty `labels: {}` or `args: []` that a client sends
 //!   stays, and timestamps stay as written. Quantities do become canonical, and `stringData` becomes `data`.
-//! - Validation is that on which tools rely, not all there is: affinity terms, security contexts, volume sources,
-//!   metrics and quotas are checked for required strings, enumerated values and quantities only.
+//! - Validation is that on which tools and the safety of nodes rely, not all there is: affinity terms, metrics, quotas and
+//!   volumes that no node mounts are checked for required strings, enumerated values and quantities only.
 //! - A schema within a CustomResourceDefinition is open from its second level: a misspelt keyword deep inside is kept.
 //! - `autoscaling/v1` keeps what it has no fields for in annotations, as upstream does, but in the shape of `v2`.
 //! - JSONPath in printer columns is the common part of it; a definition that uses more is refused.
@@ -51,6 +51,7 @@ mod image;
 mod jsonpath;
 pub mod limits;
 mod openapi;
+pub mod pod_security;
 mod qos;
 mod quantity;
 pub mod quota;

@@ -206,3 +206,32 @@ async fn without_resolvers_other_names_do_not_exist_and_nonsense_is_named_so() {
     let answer = Message::from_vec(&exchange(bed.address, &broken).await).unwrap();
     assert_eq!((answer.metadata.id, answer.metadata.response_code), (4711, ResponseCode::FormErr));
 }
+
+#[tokio::test]
+async fn a_client_that_holds_connections_open_keeps_nobody_from_asking() {
+    let bed = Bed::new(Upstream::new(Vec::new())).await;
+    bed.service("web", json!({"clusterIP": "10.125.7.7", "ports": [{"port": 80}]})).await;
+    let name = "web.default.svc.cluster.local.";
+    bed.until(name, 1).await;
+    // Each is asked over once, so that it is known to be served.
+    let mut held = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(bed.address).await.unwrap();
+        let bytes = question(name, RecordType::A).to_vec().unwrap();
+        stream.write_u16(bytes.len().try_into().unwrap()).await.unwrap();
+        stream.write_all(&bytes).await.unwrap();
+        if stream.read_u16().await.is_ok() {
+            held.push(stream);
+        }
+    }
+    assert_eq!(held.len(), 16, "connections of one client");
+    // By UDP the same client is answered, and by TCP another one.
+    assert_eq!(bed.udp(&question(name, RecordType::A)).await.answers.len(), 1);
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).unwrap();
+    let mut other = socket.connect(bed.address).await.unwrap();
+    let bytes = question(name, RecordType::A).to_vec().unwrap();
+    other.write_u16(bytes.len().try_into().unwrap()).await.unwrap();
+    other.write_all(&bytes).await.unwrap();
+    assert!(tokio::time::timeout(DEADLINE, other.read_u16()).await.unwrap().unwrap() > 0);
+}

@@ -1,6 +1,8 @@
 //! Whether a pod that was given to this node can run here. The scheduler has looked; a pod with `nodeName` has not asked
 //! it, and two schedulers do not ask each other.
 
+use std::path::{Component, Path};
+
 use k8s_openapi::api::core::v1::AppArmorProfile;
 
 use crate::cri_config::resources::{Amounts, requests};
@@ -69,6 +71,12 @@ pub(crate) fn refusal(pod: &Pod, room: &Room, unsafe_sysctls: &[String]) -> Opti
         let message = format!("Pod was rejected: forbidden sysctl: \"{sysctl}\" not allowlisted");
         return Some(Verdict { reason: "SysctlForbidden".to_owned(), message });
     }
+    if let Some(profile) = escaping_profile(pod) {
+        let message = format!(
+            "Pod was rejected: seccompProfile.localhostProfile {profile:?} is not below the node's folder of profiles"
+        );
+        return Some(Verdict { reason: "UnexpectedAdmissionError".to_owned(), message });
+    }
     if let Some(field) = unsupported(pod) {
         let message = format!("Pod was rejected: {field} is not supported by this node; leave it out");
         return Some(Verdict { reason: "UnexpectedAdmissionError".to_owned(), message });
@@ -126,6 +134,15 @@ fn unsupported(pod: &Pod) -> Option<String> {
         };
         Some(format!("{field} of container {}", container.name))
     })
+}
+
+/// A seccomp profile that is not one of the node's. The API server refuses it as well, but the file is read as root.
+fn escaping_profile(pod: &Pod) -> Option<String> {
+    let of_pod = pod.spec().security_context.as_ref().and_then(|context| context.seccomp_profile.as_ref());
+    let own = pod.containers().filter_map(|container| container.security_context.as_ref()?.seccomp_profile.as_ref());
+    let paths = of_pod.into_iter().chain(own).filter_map(|profile| profile.localhost_profile.clone());
+    let is_below = |path: &str| Path::new(path).components().all(|step| matches!(step, Component::Normal(_)));
+    paths.into_iter().find(|path| !is_below(path))
 }
 
 fn forbidden_sysctl(pod: &Pod, allowed: &[String]) -> Option<String> {
@@ -216,6 +233,24 @@ mod tests {
         }
         assert_eq!(refused(json!({"hostUsers": true})), None);
         assert_eq!(refused(json!({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}})), None);
+    }
+
+    #[test]
+    fn a_profile_that_is_not_the_nodes_is_refused() {
+        let of_pod = |path: &str| {
+            let profile = json!({"type": "Localhost", "localhostProfile": path});
+            refused(json!({"securityContext": {"seccompProfile": profile}}))
+        };
+        let own = |path: &str| {
+            let profile = json!({"type": "Localhost", "localhostProfile": path});
+            refused(json!({"containers": [{"name": "app", "securityContext": {"seccompProfile": profile}}]}))
+        };
+        for path in ["/etc/shadow", "../../etc/shadow", "a/../../b", ".."] {
+            for said in [of_pod(path), own(path)] {
+                assert!(said.is_some_and(|said| said.contains(path)), "{path}");
+            }
+        }
+        assert_eq!((of_pod("audit/a.json"), own("a.json")), (None, None));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Requests to servers that run in the cluster, by the names that they have there.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,12 +26,20 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The most that an answer may hold: it is a few small objects.
 const LARGEST: usize = 8 << 20;
 
+/// As much of a server's reason as is told.
+const LONGEST_REASON: usize = 300;
+
 /// Why a request came to nothing. Never holds what was sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
     /// The address of a server makes no sense.
     #[error("{0:?} is not the URL of a server")]
     Url(String),
+    /// What is sent could be read on the way.
+    #[error(
+        "{0} is not on this machine and is talked to without TLS, so that credentials would be sent in the clear; use https"
+    )]
+    Clear(String),
     /// Nobody answers.
     #[error("{server} does not answer: {why}")]
     Unreachable {
@@ -88,6 +97,16 @@ impl Server {
         Ok(self)
     }
 
+    /// Refuses a server that is talked to in the clear beyond this machine: whoever is on the way reads what is sent. The
+    /// Services of the cluster are on this machine.
+    pub(crate) fn keeps_secrets(self) -> Result<Self, HttpError> {
+        let is_loopback = self.host.parse::<IpAddr>().map_or(self.host == "localhost", |address| address.is_loopback());
+        if self.secure || is_loopback || service_name(&self.host).is_some() {
+            return Ok(self);
+        }
+        Err(HttpError::Clear(self.name()))
+    }
+
     /// Logs in with name and password at each request.
     pub(crate) fn basic(self, user: &str, password: &str) -> Result<Self, HttpError> {
         let credentials = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
@@ -100,11 +119,12 @@ impl Server {
         if status.is_success() {
             return Ok(answer);
         }
-        let said = match &answer {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        Err(HttpError::Refused { server: self.name(), status, request: format!("{method} {path}"), said })
+        Err(HttpError::Refused {
+            server: self.name(),
+            status,
+            request: format!("{method} {path}"),
+            said: said(&answer),
+        })
     }
 
     /// Sends a request and reads whatever the answer is.
@@ -178,6 +198,26 @@ impl Server {
     }
 }
 
+/// What a server says about a refusal. Errors end up in statuses, which others read than those who may reach the server,
+/// and a URL may lead anywhere: of an answer only the reasons are told that the servers which are meant give, and of these
+/// the start.
+fn said(answer: &Value) -> String {
+    let words = |field: &str| match &answer[field] {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(list) => list.iter().filter_map(|text| text.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    };
+    let mut text = ["errors", "error", "reason"].map(words).concat().join(": ");
+    if text.is_empty() {
+        return "no reason is given".to_owned();
+    }
+    if text.len() > LONGEST_REASON {
+        text.truncate(text.floor_char_boundary(LONGEST_REASON));
+        text.push_str("...");
+    }
+    text
+}
+
 /// What a client trusts that has these authorities, PEM; none if they cannot be read.
 pub(crate) fn trusting(authorities: &[u8]) -> Option<ClientConfig> {
     let mut roots = RootCertStore::empty();
@@ -204,6 +244,8 @@ pub(crate) fn encoded(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -212,6 +254,36 @@ mod tests {
         assert_eq!(service_name("burrow.warren.svc.cluster.local."), Some(("burrow", "warren")));
         for other in ["burrow", "burrow.warren", "0.burrow.warren.svc", "127.0.0.1", "svc"] {
             assert_eq!(service_name(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn of_an_answer_that_refuses_only_reasons_are_told_and_only_their_start() {
+        assert_eq!(said(&json!({"errors": ["permission denied", "x"]})), "permission denied: x");
+        assert_eq!(said(&json!({"error": "not_authorised", "reason": "Login failed"})), "not_authorised: Login failed");
+        for foreign in [json!("<html>secret</html>"), json!({"AccessKeyId": "secret"}), json!(["secret"]), Value::Null]
+        {
+            assert_eq!(said(&foreign), "no reason is given");
+        }
+        let long = said(&json!({"errors": ["ü".repeat(1 << 20)]}));
+        assert!(long.len() <= LONGEST_REASON + 3, "{}", long.len());
+    }
+
+    #[tokio::test]
+    async fn credentials_leave_the_machine_over_tls_alone() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let may = |url: &str| Server::new(&client, url, None).and_then(Server::keeps_secrets).is_ok();
+        for url in [
+            "https://vault.example",
+            "http://127.0.0.1:8200",
+            "http://[::1]:8200",
+            "http://localhost",
+            "http://a.b.svc:8200",
+        ] {
+            assert!(may(url), "{url}");
+        }
+        for url in ["http://vault.example", "http://10.0.0.1:8200", "http://169.254.169.254", "vault.example:8200"] {
+            assert!(!may(url), "{url}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod clients;
 mod headers;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
+pub use clients::{Clients, Share};
 pub use headers::{forwarded, is_upgrade, upgrades_to};
 
 /// The body of an answer that is passed on.

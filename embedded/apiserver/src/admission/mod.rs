@@ -141,7 +141,7 @@ pub(crate) async fn admit(
     if is_exempt(call) {
         return Ok(());
     }
-    builtin::judge(call, operation, object)?;
+    builtin::judge(call, operation, object, old)?;
     let request = Request::new(call, operation, object, old)?;
     policies::admit(&request, object)?;
     let hooks = webhooks(call.server, Kind::Validating);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::graph::{Graph, Node, owners};
-use super::{CONTROLLERS, drop_finalizer, edit};
-use crate::object::{finalizers, is_going, meta, of_entry};
+use super::{CONTROLLERS, create, drop_finalizer, edit};
+use crate::object::{finalizers, is_going, meta, of_entry, timestamp};
+use crate::registry::Served;
 use crate::server::Server;
 use crate::status::ApiError;
 use crate::verbs::{DeleteOptions, FOREGROUND, ORPHAN, delete_as};
@@ -25,11 +27,20 @@ fn read(server: &Server, node: &Node) -> Result<Option<Value>, ApiError> {
     server.store().get(&node.key).map(|entry| of_entry(&node.served.resource, &entry)).transpose()
 }
 
+/// Whether an object in no namespace names an owner in one. Which namespace, the reference does not say, so the owner
+/// cannot be looked for, and the object is never collected.
+fn is_misplaced(owner: &Served, dependent: &Value) -> bool {
+    owner.resource.namespaced && meta(dependent, "namespace").is_empty()
+}
+
 /// Whether the owner that a reference names is there: by its name, and with that uid. Of a kind that is not served nobody
 /// knows, and it is taken to be.
 fn is_there(server: &Server, reference: &Value, dependent: &Value) -> bool {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
     let Some(served) = server.registry().of_kind(text("apiVersion"), text("kind")) else { return true };
+    if is_misplaced(&served, dependent) {
+        return true;
+    }
     let namespace = Some(meta(dependent, "namespace")).filter(|_| served.resource.namespaced);
     let found = server.store().get(&served.key(namespace, text("name")));
     let found = found.and_then(|entry| of_entry(&served.resource, &entry).ok());
@@ -39,6 +50,9 @@ fn is_there(server: &Server, reference: &Value, dependent: &Value) -> bool {
 /// Deletes an object none of whose owners is there, and drops the references to those that are not.
 async fn check(server: &Arc<Server>, node: &Node, object: &Value) -> Result<(), ApiError> {
     let references = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    for reference in references.clone() {
+        warn_if_misplaced(server, node, object, reference).await?;
+    }
     let missing: Vec<&str> = references
         .filter(|reference| !is_there(server, reference, object))
         .filter_map(|reference| reference["uid"].as_str())
@@ -53,6 +67,39 @@ async fn check(server: &Arc<Server>, node: &Node, object: &Value) -> Result<(), 
         .await;
     }
     delete(server, node, object, None).await
+}
+
+/// Tells whoever looks at an object that one of its references to owners does nothing.
+async fn warn_if_misplaced(
+    server: &Arc<Server>,
+    node: &Node,
+    object: &Value,
+    reference: &Value,
+) -> Result<(), ApiError> {
+    let text = |field: &str| reference[field].as_str().unwrap_or_default();
+    let owner = server.registry().of_kind(text("apiVersion"), text("kind"));
+    if !owner.is_some_and(|owner| is_misplaced(&owner, object)) {
+        return Ok(());
+    }
+    let (name, uid, resource) = (meta(object, "name"), meta(object, "uid"), &node.served.resource);
+    let now = timestamp(Timestamp::now());
+    let message = format!(
+        "ownerRef [{}/{}, namespace: , name: {}, uid: {}] does not exist in namespace \"\"",
+        text("apiVersion"),
+        text("kind"),
+        text("name"),
+        text("uid")
+    );
+    // One event of each reference, whose name tells whether it has been written.
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": format!("{name}.{}", text("uid")), "namespace": "default"},
+        "involvedObject": {"apiVersion": resource.api_version(), "kind": resource.kind, "name": name, "uid": uid},
+        "type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,
+        "source": {"component": "garbage-collector-controller"}, "reportingComponent": "garbage-collector-controller",
+        "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+    });
+    create(server, CONTROLLERS, event).await
 }
 
 async fn delete(server: &Arc<Server>, node: &Node, object: &Value, policy: Option<&str>) -> Result<(), ApiError> {
@@ -86,7 +133,7 @@ async fn let_go(server: &Arc<Server>, graph: &Graph, node: &Node, object: &Value
     }
     let mut blocked = false;
     for dependent in graph.dependents(uid) {
-        blocked |= delete_first(server, graph, &dependent, uid).await?;
+        blocked |= delete_first(server, graph, &dependent, (node, uid)).await?;
     }
     if blocked {
         return Ok(());
@@ -95,10 +142,18 @@ async fn let_go(server: &Arc<Server>, graph: &Graph, node: &Node, object: &Value
 }
 
 /// Deletes a dependent before its owner. True: the owner has to wait for it.
-async fn delete_first(server: &Arc<Server>, graph: &Graph, dependent: &Node, owner: &str) -> Result<bool, ApiError> {
+async fn delete_first(
+    server: &Arc<Server>,
+    graph: &Graph,
+    dependent: &Node,
+    (owner_node, owner): (&Node, &str),
+) -> Result<bool, ApiError> {
     let Some(object) = read(server, dependent)? else { return Ok(false) };
     let references = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let Some(reference) = references.clone().find(|reference| reference["uid"] == owner) else { return Ok(false) };
+    if is_misplaced(&owner_node.served, &object) {
+        return Ok(false);
+    }
     // Another owner that stays keeps it.
     if references.clone().any(|other| other["uid"] != owner && is_there(server, other, &object)) {
         edit(server, CONTROLLERS, &dependent.served, &dependent.key, |object| {

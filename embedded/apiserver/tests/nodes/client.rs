@@ -42,7 +42,8 @@ impl std::ops::Deref for Cluster {
 impl Cluster {
     /// With a pod `web` on the node, of the containers `app` and `side`.
     pub async fn with_pod() -> Self {
-        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let config = Config { reaches_loopback: true, ..Config::new(Storage::Memory) };
+        let server = Server::start(config).await.unwrap();
         let address = listen(&server, "127.0.0.1:0".parse().unwrap()).await.unwrap().address;
         let admin = client(&server, address, "gardener", &["system:masters"]);
         let node = pretend::node(server.pki()).await;

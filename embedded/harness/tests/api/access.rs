@@ -2,15 +2,18 @@
 
 use c5c3_auth::UserInfo;
 use c5c3_harness::TestCluster;
+use http::Method;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenReview};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::fixtures::{Tested, basket, cluster, eventually, of, own_orchard, read, refusal, soon, tree_kind};
+use crate::fixtures::{
+    Tested, basket, cluster, embedded, eventually, of, own_orchard, read, refusal, send, soon, tree_kind,
+};
 
 fn post() -> PostParams {
     PostParams::default()
@@ -198,5 +201,55 @@ async fn whoever_may_act_as_another_is_bound_by_the_other() -> Tested {
         .header("Impersonate-User", "vera");
     let answer = client.send(request.body(Vec::new().into())?).await?;
     assert_eq!(answer.status(), 403);
+    Ok(())
+}
+
+#[tokio::test]
+async fn names_that_a_role_lists_bind_no_creation_whatever_is_selected() -> Tested {
+    let (cluster, client) = cluster().await;
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"],
+        "verbs": ["create", "get", "list", "update", "patch", "delete"]});
+    allow(&client, json!([rule])).await?;
+    let limited = cluster.client_as(picker(&cluster));
+    let maps = Api::<ConfigMap>::default_namespaced(limited.clone());
+    Api::<ConfigMap>::default_namespaced(client).create(&post(), &basket("a")).await?;
+    soon("the binding counts", async || maps.get("a").await.is_ok()).await;
+    let path = format!("/api/v1/namespaces/{}/configmaps?fieldSelector=metadata.name%3Da", cluster.namespace());
+    let body = json!(basket("b")).to_string();
+    let answer = send(&limited, Method::POST, &path, ("application/json", &body), "application/json").await;
+    assert_eq!(answer.code, 403, "{}", answer.body);
+    assert!(
+        maps.list(&ListParams::default().fields("metadata.name=a")).await.is_ok(),
+        "a list of that name is allowed"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_gets_tokens_for_the_pods_that_it_runs_and_no_others() -> Tested {
+    let Some((cluster, client)) = embedded("it acts as nodes that it makes up").await else { return Ok(()) };
+    let home = cluster.namespace();
+    let place = |name: &str, node: &str| -> Pod {
+        of(json!({"metadata": {"name": name}, "spec": {"nodeName": node, "serviceAccountName": "default",
+            "containers": [{"name": "c", "image": "i"}]}}))
+    };
+    let pods = Api::<Pod>::default_namespaced(client.clone());
+    let (own, other) =
+        (pods.create(&post(), &place("own", "oak")).await?, pods.create(&post(), &place("other", "elm")).await?);
+    let oak = cluster.client_as(UserInfo::new("system:node:oak", ["system:nodes", "system:authenticated"]));
+    let accounts = Api::<ServiceAccount>::namespaced(oak, home);
+    let ask = async |bound: Value| {
+        let request: TokenRequest = of(json!({"metadata": {}, "spec": {"audiences": [], "boundObjectRef": bound}}));
+        accounts.create_token_request("default", &post(), &request).await
+    };
+    let bound =
+        |pod: &Pod| json!({"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid});
+    ask(bound(&own)).await?;
+    let why = async |bound: Value| refusal(ask(bound).await).message;
+    let start = "serviceaccounts \"default\" is forbidden: node requested token";
+    assert_eq!(why(bound(&other)).await, format!("{start} bound to a pod scheduled on a different node"));
+    assert_eq!(why(Value::Null).await, format!("{start} not bound to a pod"));
+    let nameless = json!({"apiVersion": "v1", "kind": "Pod", "name": "own"});
+    assert_eq!(why(nameless).await, format!("{start} with a pod binding without a uid"));
     Ok(())
 }

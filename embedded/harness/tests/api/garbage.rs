@@ -1,11 +1,12 @@
 //! What is owned goes with its owner, before it, or is set free.
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
-use crate::fixtures::{Tested, basket, cluster, eventually, gone};
+use crate::fixtures::{PATIENCE, Tested, basket, cluster, eventually, gone, of};
 
 async fn owned(api: &Api<ConfigMap>, name: &str, owners: &[&ConfigMap]) -> Result<ConfigMap, kube::Error> {
     let mut map = basket(name);
@@ -125,5 +126,38 @@ async fn a_custom_resource_owns_built_in_objects() -> Tested {
     api.create(&PostParams::default(), &map).await?;
     trees.delete("t", &DeleteParams::default()).await?;
     gone(&api, "fruit").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_in_no_namespace_outlives_an_owner_in_one_and_says_why() -> Tested {
+    let (cluster, client) = cluster().await;
+    let (maps, roles) = (Api::<ConfigMap>::default_namespaced(client.clone()), Api::<ClusterRole>::all(client.clone()));
+    let owner = maps.create(&PostParams::default(), &basket("owner")).await?;
+    let name = cluster.name("misplaced");
+    let mut role: ClusterRole = of(json!({"metadata": {"name": name}, "rules": []}));
+    role.metadata.owner_references = Some(vec![blocking(&owner)]);
+    let role = roles.create(&PostParams::default(), &role).await?;
+    let uid = role.metadata.uid.clone().unwrap_or_default();
+    let events = Api::<Event>::namespaced(client, "default");
+    let about = format!("involvedObject.uid={uid},reason=OwnerRefInvalidNamespace");
+    let told =
+        async || events.list(&ListParams::default().fields(&about)).await.is_ok_and(|found| !found.items.is_empty());
+    let asked = async {
+        while !told().await {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.expect("an event about the reference");
+    // Neither an owner that is deleted first nor one that goes at once takes it along.
+    maps.delete("owner", &DeleteParams::foreground()).await?;
+    gone(&maps, "owner").await;
+    let other = maps.create(&PostParams::default(), &basket("other")).await?;
+    owned(&maps, "child", &[&other]).await?;
+    maps.delete("other", &DeleteParams::background()).await?;
+    // The collector works in order: it has looked at the role when the child is gone.
+    gone(&maps, "child").await;
+    assert_eq!(roles.get(&name).await?.metadata.uid, Some(uid));
+    roles.delete(&name, &DeleteParams::default()).await?;
     Ok(())
 }

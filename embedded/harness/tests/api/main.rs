@@ -13,6 +13,7 @@ mod limits;
 mod lists;
 mod namespaces;
 mod objects;
+mod pod_security;
 mod pods;
 mod policies;
 mod quotas;

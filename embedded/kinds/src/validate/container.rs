@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::names;
 use super::report::Report;
+use super::security;
+use super::volume;
 use crate::quantity::Quantity;
 use crate::read::{entries_at, is_empty_at, list_at, str_at};
 
@@ -36,6 +38,8 @@ pub(super) fn container(path: &str, container: &Value, scene: &Scene<'_>, report
         }
     }
     mounts(path, container, scene, report);
+    devices(path, container, scene, report);
+    security::container(path, container, report);
     resources(path, container, report);
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(settings) = container.get(probe).filter(|settings| settings.is_object()) {
@@ -69,6 +73,9 @@ fn ports(path: &str, container: &Value, report: &mut Report) {
         if port["hostPort"] != 0 {
             report.between(format!("{path}.hostPort"), &port["hostPort"], 1, 65535);
         }
+        if !is_empty_at(port, "hostIP") {
+            security::address(format!("{path}.hostIP"), str_at(port, "hostIP"), report);
+        }
     }
 }
 
@@ -101,11 +108,30 @@ fn mounts(path: &str, container: &Value, scene: &Scene<'_>, report: &mut Report)
             report.invalid(format!("{path}.mountPath"), target, "must be unique");
         }
         let inner = str_at(mount, "subPath");
-        if inner.starts_with('/') {
-            report.invalid(format!("{path}.subPath"), inner, "must be a relative path");
+        volume::descending_path(format!("{path}.subPath"), inner, report);
+        let expression = str_at(mount, "subPathExpr");
+        volume::descending_path(format!("{path}.subPathExpr"), expression, report);
+        if !inner.is_empty() && !expression.is_empty() {
+            let why = "subPathExpr and subPath are mutually exclusive";
+            report.invalid(format!("{path}.subPathExpr"), expression, why);
         }
-        if inner.split('/').any(|step| step == "..") {
-            report.invalid(format!("{path}.subPath"), inner, "must not contain '..'");
+        let is_privileged = container["securityContext"]["privileged"] == true;
+        if str_at(mount, "mountPropagation") == "Bidirectional" && !is_privileged {
+            let why = "Bidirectional mount propagation is available only to privileged containers";
+            report.forbidden(format!("{path}.mountPropagation"), why);
+        }
+    }
+}
+
+fn devices(path: &str, container: &Value, scene: &Scene<'_>, report: &mut Report) {
+    for (at, device) in list_at(container, "volumeDevices").iter().enumerate() {
+        let path = format!("{path}.volumeDevices[{at}]");
+        let (name, place) = (str_at(device, "name"), str_at(device, "devicePath"));
+        if !name.is_empty() && !scene.volumes.contains(name) {
+            report.not_found(format!("{path}.name"), name);
+        }
+        if place.split('/').any(|step| step == "..") {
+            report.invalid(format!("{path}.devicePath"), place, "can not contain backsteps ('..')");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Validation of ingresses, network policies and endpoint slices.
 
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use super::names;
@@ -84,13 +86,39 @@ pub(super) fn endpoint_slice(object: &Value, old: Option<&Value>, report: &mut R
     for (at, endpoint) in endpoints.iter().enumerate() {
         let (path, addresses) = (format!("endpoints[{at}].addresses"), list_at(endpoint, "addresses"));
         if addresses.is_empty() {
-            report.required(path, "must contain at least 1 address");
+            report.required(&*path, "must contain at least 1 address");
         } else if addresses.len() > ADDRESSES {
-            report.invalid(path, addresses.len(), format!("must have at most {ADDRESSES} items"));
+            report.invalid(&*path, addresses.len(), format!("must have at most {ADDRESSES} items"));
+        }
+        for (at, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
+            endpoint_address(format!("{path}[{at}]"), str_at(object, "addressType"), address, report);
         }
     }
     if let Some(old) = old {
         report.immutable("addressType", &object["addressType"], &old["addressType"]);
+    }
+}
+
+/// An address of an endpoint: of the slice's type, and one that packets can be sent to. Upstream refuses loopback
+/// addresses as well; here they are accepted, since servers of tests listen there, and the proxy does not use them.
+fn endpoint_address(path: String, kind: &str, address: &str, report: &mut Report) {
+    let ip = match (kind, address.parse::<IpAddr>()) {
+        ("FQDN", _) => return report.name(path, address, names::subdomain),
+        ("IPv4", Ok(ip @ IpAddr::V4(_))) | ("IPv6", Ok(ip @ IpAddr::V6(_))) => ip.to_canonical(),
+        ("IPv4", _) => return report.invalid(path, address, "must be an IPv4 address"),
+        ("IPv6", _) => return report.invalid(path, address, "must be an IPv6 address"),
+        _ => return,
+    };
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    if ip.is_unspecified() {
+        report.invalid(path, address, "may not be unspecified (0.0.0.0 or ::)");
+    } else if is_link_local {
+        report.invalid(path, address, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    } else if ip.is_multicast() {
+        report.invalid(path, address, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
     }
 }
 
@@ -126,9 +154,35 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_has_an_address_that_packets_can_be_sent_to() {
+        let check = |kind: &str, address: &str| {
+            let slice = json!({"addressType": kind, "endpoints": [{"addresses": [address]}]});
+            problems("discovery.k8s.io", "endpointslices", &slice, None)
+        };
+        for (kind, address) in [("IPv4", "192.0.2.1"), ("IPv6", "2001:db8::1"), ("FQDN", "db.example.com")] {
+            assert_eq!(check(kind, address), [""; 0], "{address}");
+        }
+        for (kind, address, why) in [
+            ("IPv4", "169.254.169.254", "link-local range"),
+            ("IPv4", "0.0.0.0", "unspecified"),
+            ("IPv4", "224.0.0.1", "multicast"),
+            ("IPv4", "2001:db8::1", "must be an IPv4 address"),
+            ("IPv4", "db.example.com", "must be an IPv4 address"),
+            ("IPv6", "::ffff:169.254.169.254", "link-local range"),
+            ("IPv6", "fe80::1", "link-local range"),
+            ("FQDN", "a b", "RFC 1123"),
+        ] {
+            let found = check(kind, address);
+            assert!(found.len() == 1 && found[0].contains(why), "{address}: {found:?}");
+            assert!(found[0].starts_with("endpoints[0].addresses[0]: Invalid value: "), "{found:?}");
+        }
+    }
+
+    #[test]
     fn a_slice_keeps_its_family() {
-        let slice = |family: &str| json!({"addressType": family, "endpoints": [{"addresses": ["192.0.2.1"]}]});
-        let found = problems("discovery.k8s.io", "endpointslices", &slice("IPv6"), Some(&slice("IPv4")));
+        let slice = |family: &str, ip: &str| json!({"addressType": family, "endpoints": [{"addresses": [ip]}]});
+        let (new, old) = (slice("IPv6", "2001:db8::1"), slice("IPv4", "192.0.2.1"));
+        let found = problems("discovery.k8s.io", "endpointslices", &new, Some(&old));
         assert_eq!(found, [r#"addressType: Invalid value: "IPv6": field is immutable"#]);
     }
 }

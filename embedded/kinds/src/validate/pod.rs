@@ -8,11 +8,16 @@ use super::container;
 use super::metadata::labels;
 use super::names;
 use super::report::Report;
+use super::security;
+use super::volume;
 use crate::read::{is_empty_at, list_at, str_at};
 use crate::write::put;
 
 pub(super) fn pod(pod: &Value, old: Option<&Value>, report: &mut Report) {
     spec("spec", &pod["spec"], report);
+    if old.is_none() && !list_at(&pod["spec"], "ephemeralContainers").is_empty() {
+        report.forbidden("spec.ephemeralContainers", "cannot be set on create");
+    }
     if let Some(old) = old {
         update(&pod["spec"], &old["spec"], report);
     }
@@ -29,7 +34,7 @@ pub(super) fn template(path: &str, template: &Value, report: &mut Report) {
 }
 
 fn spec(path: &str, spec: &Value, report: &mut Report) {
-    let volumes = volumes(path, spec, report);
+    let volumes = volume::volumes(path, spec, report);
     let mut names: HashSet<&str> = HashSet::new();
     let mut ports: HashSet<(String, i64, String)> = HashSet::new();
     if is_empty_at(spec, "containers") {
@@ -49,6 +54,7 @@ fn spec(path: &str, spec: &Value, report: &mut Report) {
             }
         }
     }
+    security::pod(path, spec, report);
     report.not_negative(format!("{path}.terminationGracePeriodSeconds"), &spec["terminationGracePeriodSeconds"]);
     report.between(format!("{path}.activeDeadlineSeconds"), &spec["activeDeadlineSeconds"], 1, i64::from(i32::MAX));
     if !is_empty_at(spec, "serviceAccountName") {
@@ -69,26 +75,6 @@ fn spec(path: &str, spec: &Value, report: &mut Report) {
             report.invalid(path, constraint["maxSkew"].clone(), "must be greater than zero");
         }
     }
-}
-
-/// Checks volumes and returns their names.
-fn volumes<'v>(path: &str, spec: &'v Value, report: &mut Report) -> HashSet<&'v str> {
-    let mut names = HashSet::new();
-    for (at, volume) in list_at(spec, "volumes").iter().enumerate() {
-        let (path, name) = (format!("{path}.volumes[{at}]"), str_at(volume, "name"));
-        if name.is_empty() {
-            continue;
-        }
-        report.name(format!("{path}.name"), name, names::label);
-        if !names.insert(name) {
-            report.duplicate(format!("{path}.name"), name);
-        }
-        let sources = volume.as_object().map_or(0, |fields| fields.keys().filter(|key| *key != "name").count());
-        if sources > 1 {
-            report.forbidden(&path, "may not specify more than 1 volume type");
-        }
-    }
-    names
 }
 
 /// A running pod can be given other images, a deadline, more tolerations, and be let go from its scheduling gates.

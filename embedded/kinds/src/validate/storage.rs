@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::pod::same;
 use super::report::Report;
+use super::volume as paths;
 use crate::quantity::Quantity;
 use crate::read::{is_empty_at, str_at};
 use crate::write::{child, put};
@@ -86,6 +87,8 @@ pub(super) fn volume(object: &Value, old: Option<&Value>, report: &mut Report) {
         1 => {}
         _ => report.forbidden("spec", "may not specify more than 1 volume type"),
     }
+    paths::host_path("spec.hostPath", &spec["hostPath"], report);
+    paths::no_backsteps("spec.local.path".to_owned(), str_at(&spec["local"], "path"), report);
     if let Some(old) = old {
         if sources != source(&old["spec"]) {
             report.forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation");

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use c5c3_relay::{Clients, Share};
 use hickory_proto::op::{Edns, Message, MessageType, Metadata, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, RData, RecordType};
 use rand::seq::SliceRandom;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,8 +23,17 @@ use super::zone::Zone;
 /// link without being cut into fragments.
 pub(super) const LARGEST_DATAGRAM: u16 = 1232;
 
-/// How many queries are worked on at once; more wait in the socket, and are lost when that is full.
+/// How many queries by UDP are worked on at once; more wait in the socket, and are lost when that is full. Each may have
+/// a socket of its own to a resolver.
 const AT_ONCE: usize = 1024;
+
+/// How many of them are of one client; more are not answered, and asked again.
+const OF_ONE_CLIENT: usize = 128;
+
+/// How many connections there are at once, and how many of one client. They are counted apart: one that is open and idle
+/// must not keep a query by UDP from being answered.
+const CONNECTIONS: usize = 256;
+const CONNECTIONS_OF_ONE_CLIENT: usize = 16;
 
 /// A connection over which nothing was asked for this long is closed.
 const IDLE: Duration = Duration::from_secs(10);
@@ -70,9 +80,29 @@ pub(super) enum Transport {
 struct Server {
     zone: watch::Receiver<Arc<Zone>>,
     upstream: Upstream,
-    slots: Arc<Semaphore>,
+    queries: Room,
+    connections: Room,
     tasks: TaskTracker,
     stop: CancellationToken,
+}
+
+/// How much is worked on at once, in all and for each client.
+struct Room {
+    slots: Arc<Semaphore>,
+    clients: Clients,
+}
+
+impl Room {
+    fn new(all: usize, of_one: usize) -> Self {
+        Self { slots: Arc::new(Semaphore::new(all)), clients: Clients::new(of_one) }
+    }
+
+    /// A place for a client, when there is one; none if it has as many as it may.
+    async fn take(&self, client: SocketAddr) -> Option<(Share, OwnedSemaphorePermit)> {
+        let share = self.clients.admit(client.ip())?;
+        let slot = self.slots.clone().acquire_owned().await.ok()?;
+        Some((share, slot))
+    }
 }
 
 /// Answers until told to stop.
@@ -82,8 +112,9 @@ pub(super) async fn serve(
     upstream: Upstream,
     stop: CancellationToken,
 ) {
-    let slots = Arc::new(Semaphore::new(AT_ONCE));
-    let server = Arc::new(Server { zone, upstream, slots, tasks: TaskTracker::new(), stop });
+    let (queries, connected) = (Room::new(AT_ONCE, OF_ONE_CLIENT), Room::new(CONNECTIONS, CONNECTIONS_OF_ONE_CLIENT));
+    let tasks = TaskTracker::new();
+    let server = Arc::new(Server { zone, upstream, queries, connections: connected, tasks, stop });
     tokio::join!(datagrams(&server, &listener.udp), connections(&server, &listener.tcp));
     server.tasks.close();
     server.tasks.wait().await;
@@ -101,7 +132,7 @@ async fn datagrams(server: &Arc<Server>, socket: &Arc<UdpSocket>) {
                 continue;
             }
         };
-        let Ok(slot) = server.slots.clone().acquire_owned().await else { return };
+        let Some(slot) = server.queries.take(client).await else { continue };
         let (server, socket, query) = (server.clone(), socket.clone(), buffer[..length].to_vec());
         server.clone().tasks.spawn(async move {
             if let Some(Some(response)) = server.stop.run_until_cancelled(server.respond(&query, Transport::Udp)).await
@@ -125,7 +156,7 @@ async fn connections(server: &Arc<Server>, listener: &TcpListener) {
                 continue;
             }
         };
-        let Ok(slot) = server.slots.clone().acquire_owned().await else { return };
+        let Some(slot) = server.connections.take(client).await else { continue };
         let server = server.clone();
         server.clone().tasks.spawn(async move {
             if let Some(Err(error)) = server.stop.run_until_cancelled(connection(&server, stream)).await {

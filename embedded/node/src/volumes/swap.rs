@@ -3,11 +3,14 @@
 //! `key` links to `..data/key`, `..data` to `..VERSION`. A container that follows `..data` once sees one version.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fchmod, mkdirat, openat, openat2};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::VolumeError;
@@ -23,6 +26,7 @@ pub(super) fn write(folder: &Path, files: &[Projected], owner: &Ownership) -> Re
 }
 
 fn write_all(folder: &Path, files: &[Projected], owner: &Ownership) -> io::Result<()> {
+    files.iter().try_for_each(|file| check(&file.path))?;
     std::fs::create_dir_all(folder)?;
     set_mode(folder, 0o755)?;
     let version = version(files, owner);
@@ -35,12 +39,13 @@ fn write_all(folder: &Path, files: &[Projected], owner: &Ownership) -> io::Resul
     remove(&new)?;
     std::fs::create_dir(&new)?;
     set_mode(&new, 0o755)?;
+    let root = openat(CWD, &new, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     for file in files {
-        write_one(&new, file)?;
+        write_one(&root, file).map_err(|error| named(&file.path, &error))?;
     }
     owner.apply(folder, Access::Read)?;
     for file in files {
-        own(&new.join(&file.path), file)?;
+        own(&root, file).map_err(|error| named(&file.path, &error))?;
     }
     remove(&folder.join(NEXT))?;
     symlink(&version, folder.join(NEXT))?;
@@ -52,22 +57,61 @@ fn write_all(folder: &Path, files: &[Projected], owner: &Ownership) -> io::Resul
     }
 }
 
-fn write_one(root: &Path, file: &Projected) -> io::Result<()> {
-    let path = root.join(&file.path);
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
+/// The API server checks paths as well, but a node writes as root and trusts no one with that.
+fn check(path: &str) -> io::Result<()> {
+    let is_below = |component: Component<'_>| matches!(component, Component::Normal(_) | Component::CurDir);
+    let why = if path.starts_with('/') {
+        "must be a relative path"
+    } else if !Path::new(path).components().all(is_below) {
+        "must not contain '..'"
+    } else if path.starts_with("..") {
+        "must not start with '..'"
+    } else if first(path).is_none() {
+        "must name a file"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("invalid path \"{path}\": {why}")))
+}
+
+fn named(path: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write \"{path}\": {error}"))
+}
+
+/// Opens a path of a version. The kernel resolves it, and leaves the version neither by `..` nor by a link.
+fn open(root: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(openat2(root, path, flags | OFlags::CLOEXEC, mode, resolve)?)
+}
+
+fn write_one(root: &OwnedFd, file: &Projected) -> io::Result<()> {
+    let path = Path::new(&file.path);
+    let mut parent = PathBuf::from(".");
+    for name in path.parent().into_iter().flat_map(Path::components) {
+        let Component::Normal(name) = name else { continue };
+        let above = open(root, &parent, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+        match mkdirat(&above, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        parent.push(name);
+        // The mask of the process took some of the mode.
+        let made = open(root, &parent, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        fchmod(made, Mode::from_raw_mode(0o755))?;
     }
     // Nobody else may read it before it has its mode.
-    let mut open = File::options().create_new(true).write(true).mode(0o600).open(&path)?;
-    open.write_all(&file.bytes)?;
-    set_mode(&path, file.mode)
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+    let mut made = File::from(open(root, path, flags, Mode::from_raw_mode(0o600))?);
+    made.write_all(&file.bytes)?;
+    made.set_permissions(Permissions::from_mode(file.mode))
 }
 
 /// A file for one user alone, whatever the group of the volume.
-fn own(path: &Path, file: &Projected) -> io::Result<()> {
+fn own(root: &OwnedFd, file: &Projected) -> io::Result<()> {
     let Some(user) = file.user else { return Ok(()) };
-    std::os::unix::fs::chown(path, Some(user), None)?;
-    set_mode(path, file.mode)
+    let made = File::from(open(root, Path::new(&file.path), OFlags::RDONLY, Mode::empty())?);
+    std::os::unix::fs::fchown(&made, Some(user), None)?;
+    made.set_permissions(Permissions::from_mode(file.mode))
 }
 
 /// The names that are seen in the folder, each a link into the version that counts.
@@ -141,6 +185,33 @@ mod tests {
             std::fs::read_dir(folder.path()).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir());
         // The folder of the version, and the link to it.
         assert_eq!(versions.count(), 2);
+    }
+
+    #[test]
+    fn a_file_never_leaves_its_volume_whatever_its_path_says() {
+        let machine = tempfile::tempdir().unwrap();
+        let (volume, outside) = (machine.path().join("volume"), machine.path().join("outside"));
+        let outside_path = outside.display().to_string();
+        for path in [&*outside_path, "../../outside", "a/../../../outside", "..", "..data", ".", "", "a/.."] {
+            let refused = write_all(&volume, &[file("good", "1"), file(path, "2")], &Ownership::default());
+            assert!(refused.unwrap_err().to_string().starts_with(&format!("invalid path {path:?}: ")), "{path:?}");
+            assert!(!outside.exists() && !volume.exists(), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_in_the_way_is_not_followed() {
+        let machine = tempfile::tempdir().unwrap();
+        let (version, outside) = (machine.path().join("version"), machine.path().join("outside"));
+        std::fs::create_dir(&version).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        symlink(&outside, version.join("link")).unwrap();
+        symlink(outside.join("file"), version.join("dangling")).unwrap();
+        let root = openat(CWD, &version, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for path in ["link/file", "dangling"] {
+            assert!(write_one(&root, &file(path, "x")).is_err(), "{path}");
+        }
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
     }
 
     #[test]

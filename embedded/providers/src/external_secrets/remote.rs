@@ -1,6 +1,6 @@
 //! A KV engine of OpenBao or Vault, as a store names it: how to log in, read, write and delete.
 
-use c5c3_api::ext::external_secrets::{CaProviderKind, KvVersion, SecretRef, StoreKind, Vault};
+use c5c3_api::ext::external_secrets::{CaProviderKind, KubernetesAuth, KvVersion, SecretRef, StoreKind, Vault};
 use http::{Method, StatusCode, header};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -51,7 +51,7 @@ impl Remote {
         if mount.is_empty() {
             return Err(Error::Missing("spec.provider.vault.path: the mount of the KV engine is needed".into()));
         }
-        let server = Server::new(client, &vault.server, trust(client, vault, home).await?)?;
+        let server = Server::new(client, &vault.server, trust(client, vault, home).await?)?.keeps_secrets()?;
         let token = token(client, vault, home, &server).await?;
         let server = server.header(header::HeaderName::from_static("x-vault-token"), &token)?;
         server.send(Method::GET, "/v1/auth/token/lookup-self", None).await?;
@@ -133,6 +133,24 @@ async fn trust(client: &Client, vault: &Vault, home: &Home<'_>) -> Result<Option
     trusting(&pem).map(Some).ok_or_else(wrong)
 }
 
+/// Whose token is sent: the namespace and the name of a service account, and the audiences.
+///
+/// Without a reference it is External Secrets' own, for the server that an administrator of the cluster names. Whoever may
+/// write a SecretStore names any server, and would be given what lets External Secrets in elsewhere.
+fn account<'a>(auth: &'a KubernetesAuth, home: &Home<'_>) -> Result<(String, &'a str, Vec<String>), Error> {
+    match (&auth.service_account_ref, home.kind) {
+        (Some(account), _) => {
+            Ok((home.namespace(account.namespace.as_deref())?, account.name.as_str(), account.audiences.clone()))
+        }
+        (None, StoreKind::ClusterSecretStore) => Ok((ACCOUNT.to_owned(), ACCOUNT, Vec::new())),
+        (None, _) => Err(Error::Missing(
+            "spec.provider.vault.auth.kubernetes.serviceAccountRef: a SecretStore must name a service account of its \
+             namespace; External Secrets' own is for ClusterSecretStores"
+                .into(),
+        )),
+    }
+}
+
 async fn token(client: &Client, vault: &Vault, home: &Home<'_>, server: &Server) -> Result<String, Error> {
     let auth = vault.auth.clone().unwrap_or_default();
     if let Some(reference) = &auth.token_secret_ref {
@@ -141,12 +159,7 @@ async fn token(client: &Client, vault: &Vault, home: &Home<'_>, server: &Server)
     let Some(kubernetes) = &auth.kubernetes else {
         return Err(Error::Missing("spec.provider.vault.auth: tokenSecretRef and kubernetes are provided".into()));
     };
-    let (namespace, name, audiences) = match &kubernetes.service_account_ref {
-        Some(account) => {
-            (home.namespace(account.namespace.as_deref())?, account.name.as_str(), account.audiences.clone())
-        }
-        None => (ACCOUNT.to_owned(), ACCOUNT, Vec::new()),
-    };
+    let (namespace, name, audiences) = account(kubernetes, home)?;
     let spec = TokenRequestSpec { audiences, expiration_seconds: Some(600), bound_object_ref: None };
     let request = TokenRequest { spec, ..TokenRequest::default() };
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &namespace);
@@ -166,4 +179,25 @@ async fn secret_value(client: &Client, home: &Home<'_>, reference: &SecretRef, d
     let secret = objects::secret(client, &namespace, name).await?.unwrap_or_default();
     let value = secret.get(key).map(|value| value.trim().to_owned());
     value.ok_or_else(|| Error::Missing(format!("the Secret {namespace}/{name} has no {key}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn external_secrets_own_token_goes_to_servers_that_administrators_name() {
+        let of = |kind: StoreKind, reference: Value| {
+            let auth = json!({"mountPath": "kubernetes", "role": "r", "serviceAccountRef": reference});
+            let auth: KubernetesAuth = serde_json::from_value(auth).unwrap();
+            account(&auth, &Home { kind, namespace: "home" }).map(|(namespace, name, _)| format!("{namespace}/{name}"))
+        };
+        let own = of(StoreKind::ClusterSecretStore, Value::Null);
+        assert_eq!(own.unwrap(), "external-secrets/external-secrets");
+        let refused = of(StoreKind::SecretStore, Value::Null).unwrap_err().to_string();
+        assert!(refused.contains("serviceAccountRef: a SecretStore must name a service account"), "{refused}");
+        // Another namespace's account is not a SecretStore's to use.
+        let named = of(StoreKind::SecretStore, json!({"name": "external-secrets", "namespace": "external-secrets"}));
+        assert_eq!(named.unwrap(), "home/external-secrets");
+    }
 }

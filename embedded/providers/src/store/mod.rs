@@ -14,6 +14,7 @@ mod disk;
 mod kv;
 mod policy;
 mod serve;
+mod tokens;
 mod vault;
 
 use std::io;

@@ -1,18 +1,15 @@
 //! Policies: which paths a token may do what with.
+//!
+//! What a policy says and this cannot enforce (parameters that are allowed or denied, life of wrapped answers) is
+//! refused: a rule that was dropped could be the one that closes what another opens.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A policy that permits everything.
 pub(super) const ROOT: &str = "root";
 
-/// `path "..." { ... capabilities = [...] }`, as people write it.
-static RULE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?s)path\s+"([^"]+)"\s*\{[^}]*?capabilities\s*=\s*\[([^\]]*)\]"#).expect("it is well formed")
-});
+const CAPABILITIES: &[&str] = &["create", "delete", "deny", "list", "patch", "read", "scan", "sudo", "update"];
 
 /// What may be done with the paths that a pattern matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,32 +18,151 @@ pub(super) struct Rule {
     capabilities: Vec<String>,
 }
 
-/// Reads a policy, in the language of policies or as JSON. None if there is no rule in it, which is a mistake.
-pub(super) fn parse(text: &str) -> Option<Vec<Rule>> {
-    let rules = serde_json::from_str::<Value>(text).map_or_else(|_| from_language(text), |json| from_json(&json));
-    (!rules.is_empty()).then_some(rules)
+impl Rule {
+    fn new(pattern: String, capabilities: Vec<String>) -> Result<Self, String> {
+        if let Some(unknown) = capabilities.iter().find(|name| !CAPABILITIES.contains(&name.as_str())) {
+            return Err(format!("path {pattern:?}: invalid capability {unknown:?}"));
+        }
+        if pattern.strip_suffix('*').unwrap_or(&pattern).contains('*') {
+            return Err(format!("path {pattern:?}: '*' is only known at the end"));
+        }
+        Ok(Self { pattern, capabilities })
+    }
 }
 
-fn from_language(text: &str) -> Vec<Rule> {
-    // Comments may hold anything.
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
-    let words = |list: &str| -> Vec<String> {
-        let words = list.split(',').map(|word| word.trim().trim_matches('"').to_owned());
-        words.filter(|word| !word.is_empty()).collect()
+/// Reads a policy, in the language of policies or as JSON. The error says what cannot be read.
+pub(super) fn parse(text: &str) -> Result<Vec<Rule>, String> {
+    let rules = match serde_json::from_str::<Value>(text) {
+        Ok(json) => from_json(&json)?,
+        Err(_) => from_language(text)?,
     };
-    let found = RULE.captures_iter(&lines);
-    found.map(|found| Rule { pattern: found[1].to_owned(), capabilities: words(&found[2]) }).collect()
+    if rules.is_empty() { Err("there is no rule in it".to_owned()) } else { Ok(rules) }
 }
 
-fn from_json(json: &Value) -> Vec<Rule> {
-    let rules = json["path"].as_object().into_iter().flatten();
-    rules
-        .map(|(pattern, rule)| {
-            let words = rule["capabilities"].as_array().into_iter().flatten();
-            let capabilities = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
-            Rule { pattern: pattern.clone(), capabilities }
-        })
-        .collect()
+fn from_json(json: &Value) -> Result<Vec<Rule>, String> {
+    let object = |value: &Value| value.as_object().cloned().ok_or("an object is expected");
+    let top = object(json)?;
+    if let Some(unknown) = top.keys().find(|key| *key != "path") {
+        return Err(format!("{unknown:?} is not supported"));
+    }
+    let mut rules = Vec::new();
+    for (pattern, rule) in object(&json["path"])? {
+        let rule = object(&rule)?;
+        if let Some(unknown) = rule.keys().find(|key| *key != "capabilities") {
+            return Err(format!("path {pattern:?}: {unknown:?} is not supported"));
+        }
+        let list = rule.get("capabilities").and_then(Value::as_array);
+        let words = list.and_then(|list| list.iter().map(|word| word.as_str().map(str::to_owned)).collect());
+        rules.push(Rule::new(pattern.clone(), words.ok_or(format!("path {pattern:?}: capabilities are a list"))?)?);
+    }
+    Ok(rules)
+}
+
+/// One piece of a policy's text.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Word(String),
+    Text(String),
+    Sign(char),
+}
+
+/// Splits a policy into its pieces, without comments.
+fn pieces(text: &str) -> Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            _ if c.is_whitespace() => {}
+            '#' => while rest.next_if(|c| *c != '\n').is_some() {},
+            '/' if rest.peek() == Some(&'/') => while rest.next_if(|c| *c != '\n').is_some() {},
+            '/' if rest.peek() == Some(&'*') => {
+                rest.next();
+                let mut before = ' ';
+                while !rest.next().is_some_and(|c| std::mem::replace(&mut before, c) == '*' && c == '/') {
+                    if rest.peek().is_none() {
+                        return Err("a comment does not end".to_owned());
+                    }
+                }
+            }
+            '"' => {
+                let mut text = String::new();
+                loop {
+                    match rest.next() {
+                        Some('"') => break,
+                        Some('\\' | '\n') | None => return Err(format!("the text after {text:?} cannot be read")),
+                        Some(c) => text.push(c),
+                    }
+                }
+                pieces.push(Piece::Text(text));
+            }
+            '{' | '}' | '[' | ']' | '=' | ',' => pieces.push(Piece::Sign(c)),
+            _ if c.is_ascii_alphanumeric() || c == '_' => {
+                let mut word = c.to_string();
+                while let Some(c) = rest.next_if(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')) {
+                    word.push(c);
+                }
+                pieces.push(Piece::Word(word));
+            }
+            _ => return Err(format!("{c:?} is not expected")),
+        }
+    }
+    Ok(pieces)
+}
+
+/// `path "..." { capabilities = [...] }`, as often as there are rules.
+fn from_language(text: &str) -> Result<Vec<Rule>, String> {
+    let mut pieces = pieces(text)?.into_iter().peekable();
+    let mut rules = Vec::new();
+    while let Some(piece) = pieces.next() {
+        if piece != Piece::Word("path".to_owned()) {
+            return Err(format!("{piece:?} is not supported where a path is expected"));
+        }
+        let Some(Piece::Text(pattern)) = pieces.next() else {
+            return Err("a path has its pattern in quotes".to_owned());
+        };
+        let mut expect = |wanted: char| match pieces.next() {
+            Some(Piece::Sign(sign)) if sign == wanted => Ok(()),
+            other => Err(format!("path {pattern:?}: {wanted:?} is expected, not {other:?}")),
+        };
+        expect('{')?;
+        let mut capabilities = None;
+        loop {
+            match pieces.next() {
+                Some(Piece::Sign('}')) => break,
+                Some(Piece::Word(word)) if word == "capabilities" && capabilities.is_none() => {
+                    capabilities = Some(list(&pattern, &mut pieces)?);
+                }
+                Some(Piece::Word(word)) => return Err(format!("path {pattern:?}: {word:?} is not supported")),
+                other => return Err(format!("path {pattern:?}: {other:?} is not expected")),
+            }
+        }
+        let capabilities = capabilities.ok_or(format!("path {pattern:?}: capabilities are missing"))?;
+        rules.push(Rule::new(pattern, capabilities)?);
+    }
+    Ok(rules)
+}
+
+/// `= ["a", "b"]`.
+fn list(pattern: &str, pieces: &mut impl Iterator<Item = Piece>) -> Result<Vec<String>, String> {
+    let wrong = |piece: Option<Piece>| format!("path {pattern:?}: capabilities: {piece:?} is not expected");
+    for sign in ['=', '['] {
+        match pieces.next() {
+            Some(Piece::Sign(found)) if found == sign => {}
+            other => return Err(wrong(other)),
+        }
+    }
+    let (mut words, mut may_follow) = (Vec::new(), true);
+    loop {
+        match pieces.next() {
+            Some(Piece::Sign(']')) => return Ok(words),
+            Some(Piece::Text(word)) if may_follow => {
+                words.push(word);
+                may_follow = false;
+            }
+            Some(Piece::Sign(',')) if !may_follow => may_follow = true,
+            other => return Err(wrong(other)),
+        }
+    }
 }
 
 /// Whether rules permit one of the capabilities for a path. Of several patterns that match, the longest decides.
@@ -98,9 +214,11 @@ mod tests {
         let text = r#"
             # path "commented/*" { capabilities = ["read"] }
             path "kv-v2/data/openstack/*" {
-              capabilities = ["create", "read"]
+              // for nova
+              capabilities = ["create", "read",]
             }
-            path "kv-v2/data/openstack/secret" { capabilities = ["deny"] }
+            /* and } not this */
+            path "kv-v2/data/openstack/secret" { capabilities = ["deny"] } # path "commented/*" {
         "#;
         let rules = parse(text).unwrap();
         let may = |path: &str, what: &str| permits(rules.iter(), path, &[what]);
@@ -108,6 +226,36 @@ mod tests {
         assert!(!may("kv-v2/data/openstack/secret", "read") && !may("commented/x", "read"));
         let json = r#"{"path": {"a/*": {"capabilities": ["list"]}}}"#;
         assert!(permits(parse(json).unwrap().iter(), "a/b", &["list"]));
-        assert_eq!(parse("let everybody in"), None);
+    }
+
+    #[test]
+    fn a_policy_of_which_anything_cannot_be_read_is_refused() {
+        let open = r#"path "a/*" { capabilities = ["read"] }"#;
+        for (rest, why) in [
+            (r#"path "a/b" { denied_parameters = {"x" = []} capabilities = ["deny"] }"#, "denied_parameters"),
+            (r#"path "a/b" { capabilities = ["deny"] min_wrapping_ttl = "1s" }"#, "min_wrapping_ttl"),
+            (r#"path "a/b" { capabilities = ["forbid"] }"#, "invalid capability \"forbid\""),
+            (r#"path "a/b" { policy = "deny" }"#, "\"policy\" is not supported"),
+            (r#"path "a/b" { }"#, "capabilities are missing"),
+            (r#"path "a/b" { capabilities = ["deny" }"#, "is not expected"),
+            (r#"path "a/*/b" { capabilities = ["deny"] }"#, "only known at the end"),
+            (r#"path ab { capabilities = ["deny"] }"#, "in quotes"),
+            (r#"name = "x""#, "where a path is expected"),
+            ("/* path", "does not end"),
+        ] {
+            let refused = parse(&format!("{open}\n{rest}")).unwrap_err();
+            assert!(refused.contains(why), "{rest}: {refused}");
+        }
+        for json in [
+            r#"{"path": {"a/*": {"capabilities": ["read"]}, "a/b": {"denied_parameters": {}, "capabilities": ["deny"]}}}"#,
+            r#"{"path": {"a/*": {"capabilities": "read"}}}"#,
+            r#"{"path": {"a/*": {}}}"#,
+            r#"{"paths": {}, "path": {"a": {"capabilities": ["read"]}}}"#,
+            "[]",
+            "",
+            "let everybody in",
+        ] {
+            assert!(parse(json).is_err(), "{json}");
+        }
     }
 }

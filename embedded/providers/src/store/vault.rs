@@ -3,21 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use c5c3_kit::hash;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
 use super::ask::{Answer, Ask, Verb};
 use super::kv::{Engine, Refused};
 use super::policy::{self, ROOT, Rule};
-use crate::generated;
-
-/// How long a token holds that somebody got by logging in.
-const LOGIN_LIFE: SignedDuration = SignedDuration::from_hours(1);
+use super::tokens::{New, Token, hashed};
 
 /// Everything that the server knows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -28,7 +21,7 @@ pub(super) struct State {
     /// Logins with a service account by their paths, each with its roles.
     logins: BTreeMap<String, BTreeMap<String, Role>>,
     /// By the hash of the token: tokens themselves are known to those who have them.
-    tokens: BTreeMap<String, Token>,
+    pub(super) tokens: BTreeMap<String, Token>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,19 +35,6 @@ struct Role {
     names: Vec<String>,
     namespaces: Vec<String>,
     policies: Vec<String>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Token {
-    name: String,
-    policies: Vec<String>,
-    created: Timestamp,
-    expires: Option<Timestamp>,
-}
-
-/// Stands for a token that only its owner knows. Tokens are long and random, so that a plain hash gives nothing away.
-fn hashed(token: &str) -> String {
-    STANDARD.encode(Sha256::digest(token.as_bytes()))
 }
 
 impl State {
@@ -71,17 +51,9 @@ impl State {
             policies: vec![super::ROLE.into()],
         };
         state.logins.insert(super::LOGIN.into(), [(super::ROLE.to_owned(), role)].into());
-        let root = state.issue("root", &[ROOT.to_owned()], None, now);
+        let root = New { name: "root", policies: &[ROOT.to_owned()], expires: None, limit: None };
+        let root = state.issue(&root, now);
         (state, root)
-    }
-
-    fn issue(&mut self, name: &str, policies: &[String], life: Option<SignedDuration>, now: Timestamp) -> String {
-        self.tokens.retain(|_, token| token.expires.is_none_or(|end| end > now));
-        let token = format!("s.{}", generated::password());
-        let expires = life.and_then(|life| now.checked_add(life).ok());
-        let known = Token { name: name.to_owned(), policies: policies.to_vec(), created: now, expires };
-        self.tokens.insert(hashed(&token), known);
-        token
     }
 
     /// Lets a service account in that has proved itself, if a role is for it.
@@ -93,8 +65,7 @@ impl State {
         if !bound(&found.names, name) || !bound(&found.namespaces, namespace) {
             return Answer::refusal(403, &["service account not authorized"]);
         }
-        let token = self.issue(&format!("{login}-{namespace}-{name}"), &found.policies, Some(LOGIN_LIFE), now);
-        Answer::wrapped("auth", auth(&token, &found.policies, LOGIN_LIFE.as_secs()))
+        self.issue_login(&format!("{login}-{namespace}-{name}"), &found.policies, now)
     }
 
     /// Whether a path is a login with a service account: which one.
@@ -110,8 +81,7 @@ impl State {
         }
         let Some(token) = ask.token else { return Answer::refusal(400, &["missing client token"]) };
         let id = hashed(token);
-        let Some(known) = self.tokens.get(&id).filter(|token| token.expires.is_none_or(|end| end > now)).cloned()
-        else {
+        let Some(known) = self.tokens.get(&id).filter(|token| token.is_valid(now)).cloned() else {
             return Answer::denied();
         };
         if let Some(answer) = self.about_itself(ask, &id, &known, now) {
@@ -123,58 +93,19 @@ impl State {
         let mut parts = ask.path.splitn(2, '/');
         match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
             ("sys", rest) => self.system(ask, rest),
-            ("auth", "token/create") => self.create_token(ask, now),
+            ("auth", "token/create") => self.create_token(ask, &known, now),
             ("auth", rest) => self.roles(ask, rest),
             _ => self.engine(ask, now),
         }
     }
 
     fn permits(&self, token: &Token, ask: &Ask<'_>) -> bool {
-        if token.policies.iter().any(|policy| policy == ROOT) {
+        if token.is_root() {
             return true;
         }
         let policies = token.policies.iter().filter_map(|name| self.policies.get(name));
         let path = ask.path.trim_end_matches('/');
         policy::permits(policies.flat_map(|policy| &policy.rules), path, ask.verb.capabilities())
-    }
-
-    /// What everybody may do who has a token: ask about it, prolong it, give it back.
-    fn about_itself(&mut self, ask: &Ask<'_>, id: &str, token: &Token, now: Timestamp) -> Option<Answer> {
-        match ask.path {
-            "auth/token/lookup-self" => {
-                let ttl = token.expires.map_or(0, |end| end.duration_since(now).as_secs());
-                Some(Answer::data(json!({
-                    "accessor": hash::short(id.as_bytes()), "creation_time": token.created.as_second(), "creation_ttl": 0,
-                    "display_name": token.name, "expire_time": token.expires, "explicit_max_ttl": 0, "id": ask.token,
-                    "meta": null, "num_uses": 0, "orphan": true, "path": "auth/token/create", "policies": token.policies,
-                    "renewable": token.expires.is_some(), "ttl": ttl, "type": "service",
-                })))
-            }
-            "auth/token/renew-self" => {
-                let end = token.expires.map(|_| now.checked_add(LOGIN_LIFE).unwrap_or(now));
-                if let Some(token) = self.tokens.get_mut(id) {
-                    token.expires = end;
-                }
-                Some(Answer::wrapped(
-                    "auth",
-                    auth(ask.token.unwrap_or_default(), &token.policies, LOGIN_LIFE.as_secs()),
-                ))
-            }
-            "auth/token/revoke-self" => {
-                self.tokens.remove(id);
-                Some(Answer::done())
-            }
-            _ => None,
-        }
-    }
-
-    fn create_token(&mut self, ask: &Ask<'_>, now: Timestamp) -> Answer {
-        let policies = words(&ask.body["policies"]);
-        let policies = if policies.is_empty() { vec!["default".to_owned()] } else { policies };
-        let life = ask.body["ttl"].as_str().and_then(|ttl| ttl.parse::<SignedDuration>().ok());
-        let name = ask.body["display_name"].as_str().unwrap_or("token");
-        let token = self.issue(name, &policies, life, now);
-        Answer::wrapped("auth", auth(&token, &policies, life.map_or(0, |life| life.as_secs())))
     }
 
     fn system(&mut self, ask: &Ask<'_>, path: &str) -> Answer {
@@ -232,8 +163,12 @@ impl State {
             },
             Verb::Write => {
                 let text = body["policy"].as_str().unwrap_or_default();
-                let Some(rules) = policy::parse(text).filter(|_| name != ROOT) else {
-                    return Answer::refusal(400, &["failed to parse policy"]);
+                if name == ROOT {
+                    return Answer::refusal(400, &["cannot update \"root\" policy"]);
+                }
+                let rules = match policy::parse(text) {
+                    Ok(rules) => rules,
+                    Err(why) => return Answer::refusal(400, &[&format!("failed to parse policy: {why}")]),
                 };
                 self.policies.insert(name.to_owned(), Policy { text: text.to_owned(), rules });
                 Answer::done()
@@ -248,11 +183,8 @@ impl State {
 
     /// Roles of logins. How to reach the cluster they are of is known here, and accepted without being used.
     fn roles(&mut self, ask: &Ask<'_>, path: &str) -> Answer {
-        let Some((login, rest)) =
-            self.logins.keys().find_map(|login| Some((login.clone(), path.strip_prefix(login)?.strip_prefix('/')?)))
-        else {
-            return Answer::missing();
-        };
+        let Some(login) = mount_of(self.logins.keys(), path) else { return Answer::missing() };
+        let rest = &path[login.len() + 1..];
         let roles = self.logins.entry(login).or_default();
         match (ask.verb, rest.split_once('/').unwrap_or((rest, ""))) {
             (Verb::Write, ("config", _)) => Answer::done(),
@@ -284,13 +216,12 @@ impl State {
     }
 
     fn engine(&mut self, ask: &Ask<'_>, now: Timestamp) -> Answer {
-        let found = self
-            .engines
-            .iter_mut()
-            .find_map(|(mount, engine)| Some((engine, ask.path.strip_prefix(mount)?.strip_prefix('/')?)));
-        let Some((engine, rest)) = found else {
+        let mount = mount_of(self.engines.keys(), ask.path);
+        let Some((mount, engine)) = mount.and_then(|mount| self.engines.get_mut(&mount).map(|engine| (mount, engine)))
+        else {
             return Answer::refusal(404, &["no handler for route"]);
         };
+        let rest = &ask.path[mount.len() + 1..];
         let (part, path) = rest.split_once('/').unwrap_or((rest, ""));
         answer_kv(engine, ask, part, path, now).unwrap_or_else(Answer::from)
     }
@@ -337,16 +268,14 @@ fn public(ask: &Ask<'_>) -> Option<Answer> {
     }
 }
 
-fn auth(token: &str, policies: &[String], life: i64) -> Value {
-    json!({
-        "client_token": token, "accessor": hash::short(hashed(token).as_bytes()), "policies": policies,
-        "token_policies": policies, "metadata": {}, "lease_duration": life, "renewable": life > 0,
-        "entity_id": "", "token_type": "service", "orphan": true,
-    })
+/// Which of several mounts a path is in: of those that are within each other, the innermost.
+fn mount_of<'a>(mounts: impl Iterator<Item = &'a String>, path: &str) -> Option<String> {
+    let is_in = |mount: &&String| path.strip_prefix(mount.as_str()).is_some_and(|rest| rest.starts_with('/'));
+    mounts.filter(is_in).max_by_key(|mount| mount.len()).cloned()
 }
 
 /// Words in a list, or with commas between them.
-fn words(value: &Value) -> Vec<String> {
+pub(super) fn words(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
         Value::String(text) => {
@@ -358,6 +287,8 @@ fn words(value: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
+
     use super::*;
 
     fn now() -> Timestamp {
@@ -407,6 +338,29 @@ mod tests {
         assert_eq!(ask(&mut state, &token, Verb::Read, "sys/mounts", Value::Null).status, 403);
         assert!(ask(&mut state, &token, Verb::Write, "auth/token/revoke-self", Value::Null).is_good());
         assert_eq!(ask(&mut state, &token, Verb::Read, "kv-v2/data/mine/x", Value::Null).status, 403);
+    }
+
+    #[test]
+    fn of_engines_within_each_other_the_innermost_answers() {
+        let (mut state, root) = State::new(now());
+        let kv = || json!({"type": "kv-v2"});
+        for mount in ["team", "team/kv"] {
+            assert!(ask(&mut state, &root, Verb::Write, &format!("sys/mounts/{mount}"), kv()).is_good());
+        }
+        let secret = json!({"data": {"a": "b"}});
+        assert_eq!(ask(&mut state, &root, Verb::Write, "team/kv/data/x", secret).status, 200);
+        let listed = ask(&mut state, &root, Verb::List, "team/kv/metadata", Value::Null);
+        assert_eq!(listed.body["data"]["keys"], json!(["x"]));
+        assert_eq!(ask(&mut state, &root, Verb::List, "team/metadata", Value::Null).status, 404);
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_enforced_is_refused_by_what_it_asks_for() {
+        let (mut state, root) = State::new(now());
+        let text = r#"path "kv-v2/*" { denied_parameters = {"x" = []} capabilities = ["deny"] }"#;
+        let refused = ask(&mut state, &root, Verb::Write, "sys/policies/acl/p", json!({"policy": text}));
+        assert_eq!(refused.status, 400);
+        assert!(refused.body["errors"][0].as_str().unwrap().contains("\"denied_parameters\" is not supported"));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod accounts;
 mod classes;
 mod limits;
+mod pod_security;
 mod priorities;
 mod signing;
 mod tolerations;
@@ -57,7 +58,8 @@ pub(super) async fn admit(
 }
 
 /// Refuses a complete object that other objects do not allow. What a pod asks for cannot change after it is created.
-pub(super) fn judge(call: &Call<'_>, operation: &str, object: &Value) -> Result<(), ApiError> {
+pub(super) fn judge(call: &Call<'_>, operation: &str, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+    pod_security::judge(call, operation, object, old)?;
     let resource = &call.served.resource;
     let is_judged = match operation {
         "CREATE" => resource.is("", "Pod") || resource.is("", "PersistentVolumeClaim"),

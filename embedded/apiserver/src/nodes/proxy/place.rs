@@ -34,14 +34,18 @@ impl Place {
         let name =
             Name::parse(asked).ok_or_else(|| ApiError::bad_request(format!("invalid {kind} request {asked:?}")))?;
         let object = find(call.server, plural, namespace, name.object)?;
-        match plural {
-            "pods" => of_pod(&object, name),
+        let place = match plural {
+            "pods" => of_pod(&object, name)?,
             "services" => {
                 let address = random(&endpoints(&object, &slices(call, name.object)?, name)?);
-                Ok(Self { scheme: name.scheme(), address })
+                Self { scheme: name.scheme(), address }
             }
-            _ => of_node(dial::address(call.server, name.object)?, name),
+            _ => of_node(dial::address(call.server, name.object)?, name)?,
+        };
+        if is_allowed(place.address.ip(), call.server.reaches_loopback()) {
+            return Ok(place);
         }
+        Err(ApiError::bad_request("address not allowed"))
     }
 }
 
@@ -76,14 +80,23 @@ impl<'a> Name<'a> {
     }
 }
 
+/// Whether a request may be passed on to an address. Whoever writes a status or an EndpointSlice names any, and must not
+/// open what listens on this machine alone, or what a cloud tells machines of it at a link-local address.
+fn is_allowed(ip: IpAddr, reaches_loopback: bool) -> bool {
+    let ip = ip.to_canonical();
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    (reaches_loopback || !ip.is_loopback()) && !ip.is_unspecified() && !ip.is_multicast() && !is_link_local
+}
+
 fn of_pod(pod: &Value, name: Name<'_>) -> Result<Place, ApiError> {
     let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
     let first = containers.find_map(|container| port(&container["ports"][0]["containerPort"]));
     let usual = if name.is_https { 443 } else { 80 };
     let port = name.port_number()?.or(first).unwrap_or(usual);
     let address: Option<IpAddr> = pod["status"]["podIP"].as_str().and_then(|ip| ip.parse().ok());
-    // A status that names this machine itself must not open what listens there.
-    let address = address.filter(|ip| !ip.is_loopback() && !ip.is_unspecified() && !ip.is_multicast());
     let address = address.ok_or_else(|| ApiError::bad_request("address not allowed"))?;
     Ok(Place { scheme: name.scheme(), address: SocketAddr::new(address, port) })
 }
@@ -162,13 +175,39 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_reached_at_its_first_port_and_never_at_this_machine() {
+    fn a_pod_is_reached_at_its_first_port() {
         let pod = |ip: &str| json!({"spec": {"containers": [{}, {"ports": [{"containerPort": 8080}]}]}, "status": {"podIP": ip}});
         let at = |ip: &str, text| of_pod(&pod(ip), name(text)).map(|place| place.address.to_string());
         assert_eq!(at("10.1.0.9", "web").unwrap(), "10.1.0.9:8080");
         assert_eq!(at("10.1.0.9", "web:90").unwrap(), "10.1.0.9:90");
-        assert_eq!(at("127.0.0.1", "web").unwrap_err().message, "address not allowed");
+        assert_eq!(at("", "web").unwrap_err().message, "address not allowed");
         assert!(at("10.1.0.9", "web:http").is_err());
+    }
+
+    #[test]
+    fn nothing_is_passed_on_to_this_machine_or_to_its_link() {
+        let is_allowed = |ip: &str| is_allowed(ip.parse().unwrap(), false);
+        for ip in ["10.1.0.9", "192.168.0.1", "2001:db8::1", "::ffff:10.1.0.9"] {
+            assert!(is_allowed(ip), "{ip}");
+        }
+        let special = [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "0.0.0.0",
+            "::",
+            "::ffff:0.0.0.0",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+        ];
+        for ip in special {
+            assert!(!is_allowed(ip), "{ip}");
+        }
     }
 
     #[test]
