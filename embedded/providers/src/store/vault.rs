@@ -29,6 +29,10 @@ pub(super) struct State {
     logins: BTreeMap<String, BTreeMap<String, Role>>,
     /// By the hash of the token: tokens themselves are known to those who have them.
     tokens: BTreeMap<String, Token>,
+    /// Tokens of logins, likewise. They are not kept: an hour's token is not worth a write of everything, and who has one
+    /// that is no longer known logs in again.
+    #[serde(skip)]
+    sessions: BTreeMap<String, Token>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,6 +61,13 @@ fn hashed(token: &str) -> String {
     STANDARD.encode(Sha256::digest(token.as_bytes()))
 }
 
+/// A new token, and what is remembered of it.
+fn made(name: &str, policies: &[String], life: Option<SignedDuration>, now: Timestamp) -> (String, Token) {
+    let expires = life.and_then(|life| now.checked_add(life).ok());
+    let known = Token { name: name.to_owned(), policies: policies.to_vec(), created: now, expires };
+    (format!("s.{}", generated::password()), known)
+}
+
 impl State {
     /// A new store, with what a cluster's External Secrets need; and the token that may do everything.
     pub(super) fn new(now: Timestamp) -> (Self, String) {
@@ -77,11 +88,20 @@ impl State {
 
     fn issue(&mut self, name: &str, policies: &[String], life: Option<SignedDuration>, now: Timestamp) -> String {
         self.tokens.retain(|_, token| token.expires.is_none_or(|end| end > now));
-        let token = format!("s.{}", generated::password());
-        let expires = life.and_then(|life| now.checked_add(life).ok());
-        let known = Token { name: name.to_owned(), policies: policies.to_vec(), created: now, expires };
+        let (token, known) = made(name, policies, life, now);
         self.tokens.insert(hashed(&token), known);
         token
+    }
+
+    fn begin_session(&mut self, name: &str, policies: &[String], now: Timestamp) -> String {
+        self.sessions.retain(|_, token| token.expires.is_some_and(|end| end > now));
+        let (token, known) = made(name, policies, Some(LOGIN_LIFE), now);
+        self.sessions.insert(hashed(&token), known);
+        token
+    }
+
+    fn token_mut(&mut self, id: &str) -> Option<&mut Token> {
+        self.tokens.get_mut(id).or_else(|| self.sessions.get_mut(id))
     }
 
     /// Lets a service account in that has proved itself, if a role is for it.
@@ -93,7 +113,7 @@ impl State {
         if !bound(&found.names, name) || !bound(&found.namespaces, namespace) {
             return Answer::refusal(403, &["service account not authorized"]);
         }
-        let token = self.issue(&format!("{login}-{namespace}-{name}"), &found.policies, Some(LOGIN_LIFE), now);
+        let token = self.begin_session(&format!("{login}-{namespace}-{name}"), &found.policies, now);
         Answer::wrapped("auth", auth(&token, &found.policies, LOGIN_LIFE.as_secs()))
     }
 
@@ -110,10 +130,8 @@ impl State {
         }
         let Some(token) = ask.token else { return Answer::refusal(400, &["missing client token"]) };
         let id = hashed(token);
-        let Some(known) = self.tokens.get(&id).filter(|token| token.expires.is_none_or(|end| end > now)).cloned()
-        else {
-            return Answer::denied();
-        };
+        let known = self.token_mut(&id).filter(|token| token.expires.is_none_or(|end| end > now)).cloned();
+        let Some(known) = known else { return Answer::denied() };
         if let Some(answer) = self.about_itself(ask, &id, &known, now) {
             return answer;
         }
@@ -152,7 +170,7 @@ impl State {
             }
             "auth/token/renew-self" => {
                 let end = token.expires.map(|_| now.checked_add(LOGIN_LIFE).unwrap_or(now));
-                if let Some(token) = self.tokens.get_mut(id) {
+                if let Some(token) = self.token_mut(id) {
                     token.expires = end;
                 }
                 Some(Answer::wrapped(
@@ -162,6 +180,7 @@ impl State {
             }
             "auth/token/revoke-self" => {
                 self.tokens.remove(id);
+                self.sessions.remove(id);
                 Some(Answer::done())
             }
             _ => None,
