@@ -27,3 +27,21 @@ pub(crate) fn scratch() -> [(Value, Value); 2] {
         |name: &str, path: &str| (json!({"name": name, "emptyDir": {}}), json!({"name": name, "mountPath": path}));
     [folder("tmp", "/tmp"), folder("run", "/run")]
 }
+
+/// The bytes of a quantity; 0 of what is none.
+pub(crate) fn bytes(quantity: &str) -> u128 {
+    const UNITS: &[(&str, u128)] = &[
+        ("Ki", 1 << 10),
+        ("Mi", 1 << 20),
+        ("Gi", 1 << 30),
+        ("Ti", 1 << 40),
+        ("Pi", 1 << 50),
+        ("k", 1_000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+        ("T", 1_000_000_000_000),
+        ("", 1),
+    ];
+    let unit = UNITS.iter().find_map(|(unit, factor)| Some((quantity.strip_suffix(unit)?, factor)));
+    unit.and_then(|(number, factor)| Some(number.parse::<u128>().ok()?.saturating_mul(*factor))).unwrap_or(0)
+}

@@ -83,7 +83,7 @@ fn append(stored: &mut Value, list: &str, wanted: &Value, has: fn(&[Value], &Val
         return false;
     }
     let all = held.iter().chain(missing).cloned().collect();
-    list.split('/').skip(1).fold(stored, |at, field| &mut at[field]).clone_from(&Value::Array(all));
+    *list.split('/').skip(1).fold(stored, |at, field| &mut at[field]) = Value::Array(all);
     true
 }
 

@@ -201,6 +201,7 @@ fn container(wanted: &Wanted, mounts: &[Value]) -> Value {
         let galera = [("galera", 4567), ("ist", 4568), ("sst", 4444), ("state", i32::from(STATE_PORT))];
         ports.extend(galera.map(|(name, number)| port(name, number)));
     }
+    let lives = json!({"command": ["sh", "/etc/mariadb/conf/live.sh"]});
     let ready = json!({"command": ["sh", "/etc/mariadb/conf/ready.sh"]});
     let gets_ready = json!({"command": ["sh", "/etc/mariadb/conf/ready.sh", "20"]});
     json!({
@@ -216,7 +217,8 @@ fn container(wanted: &Wanted, mounts: &[Value]) -> Value {
         // A member that waits for others, or copies from them, is never killed for it: that may take as long as it takes.
         "startupProbe": {"exec": gets_ready, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 604_800},
         "readinessProbe": {"exec": ready, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
-        "livenessProbe": {"tcpSocket": {"port": "mariadb"}, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
+        // Nor is one that copies again, after its server had to be started anew within the same container.
+        "livenessProbe": {"exec": lives, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
     })
 }
 

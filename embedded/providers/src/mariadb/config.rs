@@ -12,11 +12,13 @@ pub(super) const STATE_PORT: u16 = 4569;
 
 const ENTRY: &str = include_str!("scripts/entry.sh");
 const NOTIFY: &str = include_str!("scripts/notify.sh");
+const LIVE: &str = include_str!("scripts/live.sh");
 const READY: &str = include_str!("scripts/ready.sh");
 const TRANSFER: &str = include_str!("scripts/transfer.sh");
 
 /// What a server has unless its MariaDB says otherwise. Character set and isolation are those that OpenStack is tried
-/// with; a buffer pool of this size leaves a small machine room for all the rest.
+/// with; a buffer pool of this size leaves a small machine room for all the rest. A commit that was answered survives a
+/// power cut: all members are on one machine, so another member's copy would be lost with it.
 const DEFAULTS: &str = "\
 [mariadbd]
 skip_name_resolve = ON
@@ -25,7 +27,8 @@ collation_server = utf8mb3_general_ci
 max_connections = 1000
 innodb_buffer_pool_size = 128M
 innodb_log_file_size = 64M
-innodb_flush_log_at_trx_commit = 2
+innodb_flush_log_at_trx_commit = 1
+sync_binlog = 1
 innodb_snapshot_isolation = OFF
 performance_schema = OFF
 # Not each probe's connection.
@@ -67,6 +70,7 @@ pub(super) fn files(wanted: &Wanted) -> BTreeMap<String, String> {
         ("cluster.env", cluster_env(wanted)),
         ("entry.sh", ENTRY.into()),
         ("notify.sh", NOTIFY.into()),
+        ("live.sh", LIVE.into()),
         ("ready.sh", READY.into()),
         ("transfer.sh", TRANSFER.into()),
     ];
@@ -76,7 +80,7 @@ pub(super) fn files(wanted: &Wanted) -> BTreeMap<String, String> {
 /// Stands for everything that only a new start of a server brings into force. How many members there are is not among it:
 /// who starts reads that anew.
 pub(super) fn hash(wanted: &Wanted) -> String {
-    let parts = [server_cnf(wanted).as_str(), ENTRY, NOTIFY, READY, TRANSFER].join("\0");
+    let parts = [server_cnf(wanted).as_str(), ENTRY, LIVE, NOTIFY, READY, TRANSFER].join("\0");
     hash::short(parts.as_bytes())
 }
 
@@ -118,8 +122,9 @@ fn server_cnf(wanted: &Wanted) -> String {
 /// What the scripts read. None of the values needs quotes: names of objects, and numbers.
 fn cluster_env(wanted: &Wanted) -> String {
     format!(
-        "GALERA={}\nNAME={}\nSERVICE={}\nMEMBERS={}\nSTATE_PORT={STATE_PORT}\n",
+        "GALERA={}\nPORT={}\nNAME={}\nSERVICE={}\nMEMBERS={}\nSTATE_PORT={STATE_PORT}\n",
         u8::from(wanted.galera),
+        wanted.port,
         wanted.name,
         wanted.internal_service(),
         wanted.replicas

@@ -79,6 +79,8 @@ pub(super) fn conflict(members: &[Member]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -105,6 +107,52 @@ mod tests {
     /// What a member of a cluster of three decides.
     fn decides(lines: &[&str]) -> String {
         rule(&["decide", "3"], lines)
+    }
+
+    /// Where a member's data stands, when its server says this of it.
+    fn position(data: &Path, server_says: &str) -> String {
+        let programs = tempfile::tempdir().unwrap();
+        let server = programs.path().join("mariadbd");
+        std::fs::write(&server, format!("#!/bin/sh\necho '{server_says}'\n")).unwrap();
+        std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mariadb/scripts/entry.sh");
+        let said = Command::new("sh").arg(script).arg("position").arg(data).env("PATH", path).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap().trim_end().replace(NOWHERE, "none")
+    }
+
+    #[test]
+    fn data_that_was_being_copied_and_data_without_a_position_are_nothing_to_start_from() {
+        let data = tempfile::tempdir().unwrap();
+        assert_eq!(position(data.path(), ""), "none -1 0 0 0");
+        std::fs::create_dir(data.path().join("mysql")).unwrap();
+        let state = "uuid:    aaaa\nseqno:   -1\nsafe_to_bootstrap: 0\n";
+        std::fs::write(data.path().join("grastate.dat"), state).unwrap();
+        assert_eq!(position(data.path(), "WSREP: Recovered position: aaaa:7"), "aaaa 7 0 1 0");
+        assert_eq!(position(data.path(), "InnoDB: cannot open the system tablespace"), "none -1 0 1 1");
+        std::fs::write(data.path().join("sst_in_progress"), "").unwrap();
+        assert_eq!(position(data.path(), "WSREP: Recovered position: aaaa:7"), "none -1 0 1 1");
+    }
+
+    #[test]
+    fn a_member_that_waits_or_copies_lives_without_taking_connections() {
+        let place = tempfile::tempdir().unwrap();
+        // A port that was just free takes no connection.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let lives = |galera: u8, phase: &str, port: u16| {
+            std::fs::write(place.path().join("cluster.env"), format!("GALERA={galera}\nPORT={port}\n")).unwrap();
+            std::fs::write(place.path().join("state"), format!("1 {phase} aaaa 7 0 1\n")).unwrap();
+            let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mariadb/scripts/live.sh");
+            let mut probe = Command::new("sh");
+            probe.arg(script).env("CONF", place.path()).env("STATE", place.path().join("state"));
+            probe.stderr(Stdio::null()).status().unwrap().success()
+        };
+        assert!(lives(1, "joining", port) && lives(1, "waiting", port) && lives(1, "bootstrapping", port));
+        assert!(!lives(1, "primary", port) && !lives(1, "lost", port) && !lives(0, "joining", port));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(lives(1, "primary", port) && lives(0, "joining", port));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::children;
 use super::wanted::{Volume, Wanted};
 use crate::failure::Error;
+use crate::pods::bytes;
 
 /// Brings claims to what is asked for, as far as claims can change, and says what of it they cannot.
 pub(super) async fn tend(client: &Client, mariadb: &MariaDB, wanted: &Wanted) -> Result<Option<String>, Error> {
@@ -87,24 +88,6 @@ pub(super) fn fixed(begun: &Volume, asked: &Volume) -> Option<String> {
         (Volume::Claim { .. }, Volume::Claim { .. }) | (Volume::Ephemeral, Volume::Ephemeral) => None,
         _ => Some("spec.storage.ephemeral: cannot change; the data stays where it is".into()),
     }
-}
-
-/// The bytes of a quantity; 0 of what is none.
-fn bytes(quantity: &str) -> u128 {
-    const UNITS: &[(&str, u128)] = &[
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("Pi", 1 << 50),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-        ("", 1),
-    ];
-    let unit = UNITS.iter().find_map(|(unit, factor)| Some((quantity.strip_suffix(unit)?, factor)));
-    unit.and_then(|(number, factor)| Some(number.parse::<u128>().ok()?.saturating_mul(*factor))).unwrap_or(0)
 }
 
 #[cfg(test)]

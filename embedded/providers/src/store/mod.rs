@@ -85,9 +85,9 @@ impl Store {
         self.change(matches!(ask.verb, Verb::Read | Verb::List), |state| state.answer(ask, Timestamp::now()))
     }
 
-    /// Lets a service account in that has proved itself.
+    /// Lets a service account in that has proved itself. Nothing is written: what is known of it stays in memory.
     fn log_in(&self, login: &str, role: &str, namespace: &str, name: &str) -> Answer {
-        self.change(false, |state| state.log_in(login, role, namespace, name, Timestamp::now()))
+        self.change(true, |state| state.log_in(login, role, namespace, name, Timestamp::now()))
     }
 
     /// Whether a path is a login with a service account: which one.
@@ -95,9 +95,9 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).login(path).map(str::to_owned)
     }
 
-    fn change(&self, only_reads: bool, act: impl FnOnce(&mut State) -> Answer) -> Answer {
+    fn change(&self, keeps_nothing: bool, act: impl FnOnce(&mut State) -> Answer) -> Answer {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if only_reads {
+        if keeps_nothing {
             return act(&mut state);
         }
         let mut next = state.clone();
@@ -120,7 +120,7 @@ impl Store {
 }
 
 /// What a server proves itself with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Proof {
     /// The certificate, PEM; good for [`names`] and for the address that is listened on.
     pub certificate: String,
@@ -166,4 +166,36 @@ pub async fn run(
     };
     tokio::join!(store.serve(listener, Some(tls), client.clone(), stop.clone()), telling);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_writes_nothing_and_its_token_ends_with_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = || {
+            let mut files: Vec<_> =
+                std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()).collect();
+            files.sort();
+            files.into_iter().map(|file| (std::fs::read(&file).unwrap(), file)).collect::<Vec<_>>()
+        };
+        let read = |store: &Store, token: &str| {
+            let body = serde_json::Value::Null;
+            store.answer(&Ask { verb: Verb::Read, path: "kv-v2/data/a", version: 0, body, token: Some(token) }).status
+        };
+        let store = Store::open(folder.path()).unwrap();
+        let before = files();
+        let tokens: Vec<String> = (0..3)
+            .map(|_| {
+                store.log_in(LOGIN, ROLE, ACCOUNT, ACCOUNT).body["auth"]["client_token"].as_str().unwrap().to_owned()
+            })
+            .collect();
+        assert!(files() == before, "the store was written");
+        assert!(tokens.iter().all(|token| read(&store, token) == 404), "each of them is good");
+        let again = Store::open(folder.path()).unwrap();
+        assert_eq!(read(&again, &tokens[0]), 403);
+        assert_eq!(read(&again, again.root_token().expose_secret()), 404);
+    }
 }

@@ -57,6 +57,20 @@ pub(super) struct New<'a> {
     pub(super) limit: Option<Timestamp>,
 }
 
+impl New<'_> {
+    /// The token itself, and what is remembered of it.
+    fn token(&self, now: Timestamp) -> (String, Token) {
+        let known = Token {
+            name: self.name.to_owned(),
+            policies: self.policies.to_vec(),
+            created: now,
+            expires: self.expires,
+            limit: self.limit,
+        };
+        (format!("s.{}", generated::password()), known)
+    }
+}
+
 fn later(time: Timestamp, life: SignedDuration) -> Timestamp {
     time.checked_add(life).unwrap_or(time)
 }
@@ -74,22 +88,22 @@ fn left(expires: Option<Timestamp>, now: Timestamp) -> i64 {
 impl State {
     pub(super) fn issue(&mut self, new: &New<'_>, now: Timestamp) -> String {
         self.tokens.retain(|_, token| token.is_valid(now));
-        let token = format!("s.{}", generated::password());
-        let known = Token {
-            name: new.name.to_owned(),
-            policies: new.policies.to_vec(),
-            created: now,
-            expires: new.expires,
-            limit: new.limit,
-        };
+        let (token, known) = new.token(now);
         self.tokens.insert(hashed(&token), known);
         token
+    }
+
+    /// A token by its hash, whether it is kept or that of a login.
+    pub(super) fn token_mut(&mut self, id: &str) -> Option<&mut Token> {
+        self.tokens.get_mut(id).or_else(|| self.sessions.get_mut(id))
     }
 
     /// A token for a login that succeeded.
     pub(super) fn issue_login(&mut self, name: &str, policies: &[String], now: Timestamp) -> Answer {
         let (expires, limit) = (Some(later(now, LOGIN_LIFE)), Some(later(now, LONGEST_LIFE)));
-        let token = self.issue(&New { name, policies, expires, limit }, now);
+        self.sessions.retain(|_, token| token.is_valid(now));
+        let (token, known) = New { name, policies, expires, limit }.token(now);
+        self.sessions.insert(hashed(&token), known);
         Answer::wrapped("auth", auth(&token, policies, LOGIN_LIFE.as_secs()))
     }
 
@@ -106,7 +120,7 @@ impl State {
                 // Prolonged, never shortened, and never beyond its limit.
                 let end = token.expires.map(|end| end.max(later(now, LOGIN_LIFE)));
                 let end = end.zip(token.limit()).map(|(end, limit)| end.min(limit));
-                if let Some(token) = self.tokens.get_mut(id) {
+                if let Some(token) = self.token_mut(id) {
                     token.expires = end;
                 }
                 let token_text = ask.token.unwrap_or_default();
@@ -114,6 +128,7 @@ impl State {
             }
             "auth/token/revoke-self" => {
                 self.tokens.remove(id);
+                self.sessions.remove(id);
                 Some(Answer::done())
             }
             _ => None,

@@ -22,6 +22,10 @@ pub(super) struct State {
     logins: BTreeMap<String, BTreeMap<String, Role>>,
     /// By the hash of the token: tokens themselves are known to those who have them.
     pub(super) tokens: BTreeMap<String, Token>,
+    /// Tokens of logins, likewise. They are not kept: an hour's token is not worth a write of everything, and a client whose
+    /// token is no longer known logs in again.
+    #[serde(skip)]
+    pub(super) sessions: BTreeMap<String, Token>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,7 +85,7 @@ impl State {
         }
         let Some(token) = ask.token else { return Answer::refusal(400, &["missing client token"]) };
         let id = hashed(token);
-        let Some(known) = self.tokens.get(&id).filter(|token| token.is_valid(now)).cloned() else {
+        let Some(known) = self.token_mut(&id).filter(|token| token.is_valid(now)).cloned() else {
             return Answer::denied();
         };
         if let Some(answer) = self.about_itself(ask, &id, &known, now) {

@@ -3,5 +3,5 @@
 set -eu
 tls=
 [ ! -e /tls/ca.crt ] || tls='--tls --cacert /tls/ca.crt'
-{ printf 'AUTH '; cat /secret/valkey-password; printf '\n%s\n' "$3"; } |
+{ printf 'AUTH %s\n' "$(sh /conf/password.sh)"; printf '%s\n' "$3"; } |
   timeout 3 valkey-cli $tls -h "$2" -p "$1" | tail -n +2

@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 
 use super::names::{Names, PRIMARY_NAME, SENTINEL_PORT, SERVER_PORT};
 use super::tls::listen;
+use crate::pods::bytes;
 
 /// The scripts that members run.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 6] = [
     ("ask.sh", include_str!("ask.sh")),
     ("known.sh", include_str!("known.sh")),
+    ("password.sh", include_str!("password.sh")),
     ("primary.sh", include_str!("primary.sh")),
     ("sentinel.sh", include_str!("sentinel.sh")),
     ("server.sh", include_str!("server.sh")),
@@ -36,6 +38,7 @@ pub(super) fn hash(files: &Value) -> String {
 }
 
 fn server(valkey: &Valkey, names: &Names) -> String {
+    let most = format!("maxmemory {}", most_memory(valkey));
     let keeps = valkey.spec.persistence.as_ref().is_some_and(|persistence| persistence.enabled);
     let mut lines = vec![
         "bind 0.0.0.0",
@@ -44,7 +47,7 @@ fn server(valkey: &Valkey, names: &Names) -> String {
         "dir /data",
         if keeps { "appendonly yes" } else { "appendonly no" },
         r#"save """#,
-        "maxmemory 128mb",
+        &most,
         "maxmemory-policy noeviction",
         // With the usual delay of five seconds, replicas miss the first writes after a failover.
         "repl-diskless-sync-delay 0",
@@ -54,6 +57,14 @@ fn server(valkey: &Valkey, names: &Names) -> String {
         lines.extend(["min-replicas-to-write 1", "min-replicas-max-lag 10"]);
     }
     listen(names, SERVER_PORT) + &lines.join("\n") + "\n"
+}
+
+/// How much data a server takes: three quarters of what its container may use, which leaves room for what clients and
+/// replicas have not read yet. Without a limit, as much as leaves a small machine room for all the rest.
+fn most_memory(valkey: &Valkey) -> u128 {
+    let limits = valkey.spec.resources.as_ref().map(|resources| &resources.limits);
+    let limit = limits.and_then(|limits| limits.get("memory")).map_or(0, |limit| bytes(limit.as_str()));
+    if limit == 0 { 128 << 20 } else { limit / 4 * 3 }
 }
 
 fn sentinel(names: &Names) -> String {
@@ -103,6 +114,30 @@ mod tests {
         let replica = "sentinel known-replica myprimary b 6379\n";
         assert!(!is_known(None) && !is_known(Some("")) && !is_known(Some(sentinels)) && !is_known(Some(replica)));
         assert!(is_known(Some(&format!("{sentinels}{replica}"))));
+    }
+
+    #[test]
+    fn a_server_takes_as_much_data_as_its_container_has_room_for() {
+        let most = |spec| {
+            let text = text(spec, "valkey.conf");
+            text.lines().find_map(|line| line.strip_prefix("maxmemory ").map(ToOwned::to_owned)).unwrap()
+        };
+        assert_eq!(most(json!({})), (128 << 20).to_string());
+        assert_eq!(most(json!({"resources": {"limits": {"memory": "2Gi"}}})), (1536 << 20).to_string());
+    }
+
+    #[test]
+    fn a_password_is_one_word_of_a_configuration_whatever_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, "a b\"\\\nrename-command GET x").unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/valkey/password.sh");
+        let quoted = std::process::Command::new("sh").arg(script).env("PASSWORD", &file).output().unwrap();
+        let quoted = String::from_utf8(quoted.stdout).unwrap();
+        assert!(quoted.starts_with(r#""\x61\x20\x62\x22\x5c\x0a\x72"#) && quoted.ends_with(r#"\x78""#), "{quoted}");
+        for (name, script) in SCRIPTS.iter().filter(|(name, _)| *name != "password.sh") {
+            assert!(!script.contains("/secret/"), "{name} reads the password without quoting it");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 # Starts a sentinel. What it has found out it keeps in its own configuration file; all else is written anew at each start.
 set -eu
 umask 077
+password=$(sh /conf/password.sh)
 file=/data/sentinel.conf
 found='myid|monitor|current-epoch|config-epoch|leader-epoch|known-replica|known-sentinel'
 known=$(grep -E "^sentinel ($found) " $file 2>/dev/null) || known=
@@ -17,12 +18,12 @@ fi
 ordinal=${POD_NAME##*-}
 down_after=$((3000 + ordinal % 3 * 1200))
 {
-  printf 'requirepass %s\n' "$(cat /secret/valkey-password)"
+  printf 'requirepass %s\n' "$password"
   printf 'sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n'
   printf 'sentinel announce-ip %s\n' "$POD_NAME.$DOMAIN"
   printf '%s\n' "$known"
-  printf 'sentinel auth-pass myprimary %s\n' "$(cat /secret/valkey-password)"
-  printf 'sentinel sentinel-pass %s\n' "$(cat /secret/valkey-password)"
+  printf 'sentinel auth-pass myprimary %s\n' "$password"
+  printf 'sentinel sentinel-pass %s\n' "$password"
   printf 'sentinel down-after-milliseconds myprimary %s\n' "$down_after"
   cat /conf/sentinel.conf
 } >$file.new

@@ -150,7 +150,9 @@ impl Disk {
         let Some(Failure { broken, wanted, .. }) = self.failure else { return };
         let repaired = if broken { self.reopen() } else { Ok(()) };
         let outcome = repaired.and_then(|()| {
-            self.failure.as_mut().map(|failure| failure.broken = false);
+            if let Some(failure) = &mut self.failure {
+                failure.broken = false;
+            }
             self.segment.make_room(wanted)
         });
         match (outcome, &mut self.failure) {

@@ -16,6 +16,8 @@ RUN=/run/mysqld
 CONF=/etc/mariadb/conf
 STATE=$RUN/state
 MAKING=$DATA/.being-made
+# There while mariabackup copies from another member: what was there before is gone, and what comes is not complete.
+COPYING=$DATA/sst_in_progress
 NOWHERE=00000000-0000-0000-0000-000000000000
 
 say() { echo "entry: $*" >&2; }
@@ -91,10 +93,13 @@ make_data() {
 has_data() { [ -d "$DATA/mysql" ] && [ ! -e "$MAKING" ]; }
 
 # Where this member's data stands: UUID, SEQNO, SAFE, HAS_DATA. After a clean stop it says so itself; after a crash the
-# server is asked.
+# server is asked. Data that was being copied when this member was killed has no position. Neither that nor data whose
+# position the server does not know is anything to start a cluster from (UNREADABLE): it is replaced by a copy when others
+# are up, and is never removed before.
 find_position() {
-  UUID=$NOWHERE SEQNO=-1 SAFE=0 HAS_DATA=0
+  UUID=$NOWHERE SEQNO=-1 SAFE=0 HAS_DATA=0 UNREADABLE=0
   if [ -e "$MAKING" ]; then return; fi
+  if [ -e "$COPYING" ]; then say "has a part of a copy"; HAS_DATA=1 UNREADABLE=1; return; fi
   if has_data; then HAS_DATA=1; fi
   if [ -f "$DATA/grastate.dat" ]; then
     UUID=$(sed -n 's/^uuid: *//p' "$DATA/grastate.dat")
@@ -106,7 +111,12 @@ find_position() {
     log=$(mariadbd --defaults-file="$CONF/server.cnf" --wsrep-recover --wsrep-cluster-address=gcomm:// \
       --skip-networking 2>&1) || true
     position=$(printf '%s\n' "$log" | sed -n 's/.*WSREP: Recovered position: *\([^, ]*\).*/\1/p' | tail -n 1)
-    if [ -z "$position" ]; then printf '%s\n' "$log" >&2; say "the position in the data is not known"; exit 1; fi
+    if [ -z "$position" ]; then
+      printf '%s\n' "$log" >&2
+      say "the position in the data is not known"
+      UUID=$NOWHERE SEQNO=-1 SAFE=0 UNREADABLE=1
+      return
+    fi
     UUID=${position%:*} SEQNO=${position##*:}
   fi
   say "has position $UUID:$SEQNO"
@@ -140,7 +150,9 @@ find_way() {
     verdict=$(echo "$lines" | decide "$MEMBERS")
     case $verdict in
       join*) HOW=join DONORS=${verdict#join }; return ;;
-      "bootstrap $ORDINAL") HOW=bootstrap; return ;;
+      "bootstrap $ORDINAL")
+        if [ "$UNREADABLE" = 0 ]; then HOW=bootstrap; return; fi
+        verdict="person the position in the data of this member, which would start the cluster, is not known" ;;
       bootstrap*) verdict="wait for member ${verdict#bootstrap }, which is ahead" ;;
     esac
     if [ "$verdict" != "$told" ]; then say "$verdict"; told=$verdict; fi
@@ -261,6 +273,11 @@ main() {
 # The rules alone, for tests.
 case ${1:-} in
   decide) decide "$2" ;;
+  position)
+    DATA=$2 MAKING=$2/.being-made COPYING=$2/sst_in_progress
+    find_position
+    echo "$UUID $SEQNO $SAFE $HAS_DATA $UNREADABLE"
+    ;;
   is_stuck) if is_stuck "$2" "$3"; then echo stuck; fi ;;
   has_left) if has_left; then echo left; fi ;;
   *) main ;;
