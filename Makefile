@@ -61,6 +61,7 @@ bench: packages ## Run the benchmarks
 	cargo build --release --locked -p c5c3 -p c5c3-bench
 	$(CARGO_TARGET_DIR)/release/bench api
 	$(CARGO_TARGET_DIR)/release/bench idle
+	$(CARGO_TARGET_DIR)/release/bench rest
 	$(CARGO_TARGET_DIR)/release/bench up
 
 crds: ## Write deploy and docs/api anew from the Rust types

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::up::output;
 
 /// Ticks of the kernel's clock a second, as `/proc` counts them.
-const TICKS: f64 = 100.0;
+pub(crate) const TICKS: f64 = 100.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -114,7 +114,7 @@ fn processes(program: &Path, data: &Path) -> Vec<u32> {
 }
 
 /// The time on processors that they have had, in ticks.
-fn ticks(processes: &[u32]) -> f64 {
+pub(crate) fn ticks(processes: &[u32]) -> f64 {
     let of = |pid: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

@@ -4,6 +4,7 @@
 
 mod api;
 mod idle;
+mod rest;
 mod up;
 
 use std::process::ExitCode;
@@ -29,6 +30,13 @@ enum Command {
     /// Start a cluster with a few pods, and see what it costs when nothing happens
     #[command(after_help = "The image of memcached is built before, if it is not there. Needs root.")]
     Idle(idle::Args),
+    /// Count what operators ask of the API server when nothing happens, and see what they cost
+    #[command(
+        after_help = "A small cloud with as many Keystones as asked for is brought up by operators in processes of their own.\n\
+        The images are built before, if they are not there. Needs root and kubectl.\n\n\
+        Another build is measured in the same way: bench rest --program FILE"
+    )]
+    Rest(rest::Args),
     /// Bring up a small cloud, and the same servers by a script that nobody orchestrates
     #[command(after_help = "Images are built before, if they are not there; neither side has to. Needs root.\n\
         The script is bench/up/by-hand.sh: read it, and say what it could do faster.")]
@@ -45,6 +53,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Api(args) => block_on(api::run(args)),
         Command::Idle(args) => block_on(idle::run(&args)),
+        Command::Rest(args) => block_on(rest::run(&args)),
         Command::Up(args) => up::run(&args),
     };
     match done {
