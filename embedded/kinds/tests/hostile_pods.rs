@@ -159,7 +159,7 @@ fn merge(into: &mut Value, more: &Value) {
             more.iter().for_each(|(key, value)| merge(into.entry(key.clone()).or_insert(Value::Null), value));
         }
         (Value::Array(into), Value::Array(more)) => {
-            into.iter_mut().zip(more).for_each(|(into, more)| merge(into, more))
+            into.iter_mut().zip(more).for_each(|(into, more)| merge(into, more));
         }
         (into, more) => *into = more.clone(),
     }

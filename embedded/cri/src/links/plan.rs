@@ -116,6 +116,9 @@ impl Network {
         format!("route replace {} via {}", self.addresses.pods_of(node.index), self.addresses.node(node.index))
     }
 
+    /// What leaves the cluster is masqueraded. What comes in by another way than our bridge or from the machine itself is
+    /// dropped: the machine forwards packets, so that a neighbour with a route to our ranges would reach the API, the
+    /// store, the resolver and every pod. Answers to what pods have asked outside are not new, and pass.
     fn rules(&self) -> String {
         let (table, all) = (table(&self.instance), &self.addresses);
         format!(
@@ -124,9 +127,18 @@ impl Network {
 		type nat hook postrouting priority srcnat; policy accept;
 		ip saddr {{ {nodes}, {pods} }} ip daddr != {{ {nodes}, {pods}, {services} }} masquerade
 	}}
+	chain input {{
+		type filter hook input priority filter; policy accept;
+		iifname != {{ \"{bridge}\", \"lo\" }} ip daddr {{ {nodes}, {pods}, {services} }} ct state != {{ established, related }} drop
+	}}
+	chain forward {{
+		type filter hook forward priority filter; policy accept;
+		iifname != \"{bridge}\" ip daddr {{ {nodes}, {pods}, {services} }} ct state != {{ established, related }} drop
+	}}
 }}
 ",
             without_table(&table),
+            bridge = bridge(&self.instance),
             nodes = all.nodes,
             pods = all.pods,
             services = all.services,

@@ -100,5 +100,7 @@ fn warn_of_pods(call: &Call<'_>, namespace: &str, standard: Standard) {
         })
         .collect();
     lines.sort();
-    lines.iter().for_each(|line| call.warnings.add(line));
+    for line in &lines {
+        call.warnings.add(line);
+    }
 }
