@@ -15,7 +15,7 @@ OSC_PLACEMENT := 4.9.1
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
 .DEFAULT_GOAL := help
-.PHONY: help up down clients test images check lint fuzz bench crds kubectl packages registry
+.PHONY: help up down clients test images check lint fuzz bench crds contracts kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -67,6 +67,9 @@ crds: ## Write deploy and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
 	cargo run --quiet --locked -p c5c3 -- manifests --output deploy/operators
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
+
+contracts: $(CACHE)/bin/cargo-nextest ## Make the contracts with other projects' kinds from genuine CRDs (CRDS=folder)
+	@tools/contracts "$(CRDS)"
 
 kubectl:
 	@tools/kubectl $(CACHE)
