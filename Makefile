@@ -14,6 +14,9 @@ OSC_PLACEMENT := 4.9.1
 # What checks bills of materials: the schemas of CycloneDX, the validator of SPDX.
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
+# What nextest says of a run, by .config/nextest.toml.
+REPORT := $(CARGO_TARGET_DIR)/nextest/default/junit.xml
+
 .DEFAULT_GOAL := help
 .PHONY: help up down clients test images check lint fuzz bench crds contracts kubectl packages registry
 
@@ -35,7 +38,8 @@ down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe remov
 test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
 	@tools/room 12
 	cargo test --workspace --locked --doc --quiet
-	cargo nextest run --workspace --locked --no-fail-fast
+	@rm -f $(REPORT)
+	cargo nextest run --workspace --locked --no-fail-fast; code=$$?; tools/flaky $(REPORT); exit $$code
 
 images: $(CACHE)/bin/cargo-nextest packages ## Build all images of all releases, start each and boot the tiny guest; takes minutes and 10 GB
 	cargo nextest run --locked --no-fail-fast -p c5c3-images --test running --test contents --run-ignored only
