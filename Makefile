@@ -15,11 +15,14 @@ OSC_PLACEMENT := 4.9.1
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
 # What `make mutants` changes.
-MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply brake children job_order plan plan_check prune reconcile write) \
+MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply children job_order plan plan_check prune reconcile write write_limit) \
 	$(patsubst %,crates/service/src/%.rs,migrations record release upgrade)
 
+# What nextest says of a run, by .config/nextest.toml.
+REPORT := $(CARGO_TARGET_DIR)/nextest/default/junit.xml
+
 .DEFAULT_GOAL := help
-.PHONY: help up down clients test images check lint fuzz mutants bench crds kubectl packages registry
+.PHONY: help up down clients test images check lint fuzz mutants bench crds contracts kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -39,7 +42,8 @@ down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe remov
 test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
 	@tools/room 12
 	cargo test --workspace --locked --doc --quiet
-	cargo nextest run --workspace --locked --no-fail-fast
+	@rm -f $(REPORT)
+	cargo nextest run --workspace --locked --no-fail-fast; code=$$?; tools/flaky $(REPORT); exit $$code
 
 images: $(CACHE)/bin/cargo-nextest packages ## Build all images of all releases, start each and boot the tiny guest; takes minutes and 10 GB
 	cargo nextest run --locked --no-fail-fast -p c5c3-images --test running --test contents --run-ignored only
@@ -79,6 +83,9 @@ crds: ## Write deploy and docs/api anew from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
 	cargo run --quiet --locked -p c5c3 -- manifests --output deploy/operators
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
+
+contracts: $(CACHE)/bin/cargo-nextest ## Make the contracts with other projects' kinds from genuine CRDs (CRDS=folder)
+	@tools/contracts "$(CRDS)"
 
 kubectl:
 	@tools/kubectl $(CACHE)

@@ -323,8 +323,11 @@ fn all_our_kinds_are_installed_and_discovered() {
 #[test]
 fn what_installs_the_operators_is_taken_and_holds_up_nobody_before_they_run() {
     let it = Terminal::with_keystone();
-    let genuine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/crds/cert-manager");
-    it.ok(&format!("kubectl apply --server-side -f {genuine}/cert-manager.io_issuers.yaml -f {genuine}/cert-manager.io_certificates.yaml"));
+    for plural in ["issuers", "certificates"] {
+        let contract = c5c3_contracts::Contract::find("cert-manager.io", plural).unwrap();
+        it.write(&format!("{plural}.json"), &contract.definition().to_string());
+    }
+    it.ok("kubectl apply --server-side -f issuers.json -f certificates.json");
     it.ok("kubectl create ns openstack && kubectl wait --for=condition=Established crd --all --timeout=60s");
     let applied = it.ok("\"$C5C3\" manifests --webhooks | kubectl apply --server-side -f -");
     for name in ["deployment.apps", "service", "validatingwebhookconfiguration.admissionregistration.k8s.io"] {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use c5c3_kit::inputs::Found;
 use c5c3_kit::probe::Answer;
+use c5c3_kit::testing::schemas;
 use c5c3_kit::{Child, Controller, Inputs, Plan, Ref, Verdict};
 use kube::Resource as _;
 use kube::api::DynamicObject;
@@ -161,12 +162,19 @@ where
         Ok(inputs)
     }
 
-    /// The plan, or everything that is wrong.
+    /// The plan, or everything that is wrong with the object.
+    ///
+    /// # Panics
+    /// If an API server would not take a child as it is.
     pub fn plan(&self, object: &Value) -> Result<Plan, String> {
         let inputs = self.inputs(object)?;
         let controller = ServiceController::<S>::default();
         match controller.validate(&inputs) {
-            Verdict::Valid(valid) => Ok(controller.plan(&valid, &inputs)),
+            Verdict::Valid(valid) => {
+                let plan = controller.plan(&valid, &inputs);
+                schemas::check(&plan);
+                Ok(plan)
+            }
             Verdict::Invalid(problems) => Err(problems.to_string()),
             Verdict::Wait(waits) => Err(format!("{waits:?}")),
         }

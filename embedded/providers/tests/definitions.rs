@@ -1,7 +1,6 @@
-//! Every slim definition held against the one that its project ships: the same names and columns, and never stricter.
+//! Every slim definition held against its contract and the one that its project ships: the same names and columns, and never stricter.
 
-use std::path::{Path, PathBuf};
-
+use c5c3_contracts::{Contract, Genuine, compared_with_genuine, without_prose};
 use c5c3_harness::TestCluster;
 use c5c3_providers::{all_definitions, definitions};
 use serde_json::{Map, Value};
@@ -9,31 +8,22 @@ use serde_json::{Map, Value};
 /// Keywords that may only be in a slim schema as the genuine one has them.
 const SAME: &[&str] = &["type", "format", "default", "enum", "maxLength", "minItems", "minimum", "maximum", "pattern"];
 
-/// The folders of the projects whose kinds are provided.
-const PROJECTS: &[&str] = &[
-    "cert-manager",
-    "external-secrets",
-    "mariadb-operator",
-    "rabbitmq-cluster-operator",
-    "rabbitmq-messaging-topology-operator",
-    "valkey-operator",
-];
-
-/// The definition of that group and plural, as its project ships it.
-fn genuine(group: &str, plural: &str) -> Value {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds");
-    let files =
-        PROJECTS.iter().flat_map(|project| std::fs::read_dir(shared.join(project)).expect("the CRDs are there"));
-    let files = files.map(|file| file.expect("a file").path());
-    let file = format!("{plural}.yaml");
-    let candidates = files.filter(|path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(&file)));
-    candidates
-        .map(|path| {
-            let text = std::fs::read_to_string(&path).expect("a CRD can be read");
-            serde_saphyr::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-        })
-        .find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["plural"] == plural)
-        .unwrap_or_else(|| panic!("no project ships {plural}.{group}"))
+/// Every slim definition beside the definitions of the same kind: by its contract and, if at hand, as its project ships it.
+fn pairs() -> Vec<(Value, Value)> {
+    let mut pairs = Vec::new();
+    for slim in all_definitions() {
+        let slim = serde_json::to_value(slim).expect("a definition is JSON");
+        if c5c3_contracts::record(&slim) {
+            continue;
+        }
+        let text = |value: &Value| value.as_str().expect("a name").to_owned();
+        let (group, plural) = (text(&slim["spec"]["group"]), text(&slim["spec"]["names"]["plural"]));
+        let contract = Contract::find(&group, &plural).unwrap_or_else(|| panic!("{plural}.{group} has no contract"));
+        pairs.push((slim.clone(), contract.definition()));
+        pairs.extend(Genuine::find(&group, &plural).map(|genuine| (slim, genuine.definition)));
+    }
+    compared_with_genuine("whether slim definitions ask for more than those of other projects");
+    pairs
 }
 
 fn object(value: &Value) -> Map<String, Value> {
@@ -73,11 +63,8 @@ fn stricter(path: &str, slim: &Value, genuine: &Value, found: &mut Vec<String>) 
 
 #[test]
 fn a_slim_definition_has_the_names_and_columns_of_the_genuine_one() {
-    for slim in all_definitions() {
-        let slim = serde_json::to_value(slim).expect("a definition is JSON");
+    for (slim, genuine) in pairs() {
         let names = &slim["spec"]["names"];
-        let group = slim["spec"]["group"].as_str().expect("a group");
-        let genuine = genuine(group, names["plural"].as_str().expect("a plural"));
         let sorted = |names: &Value, field: &str| {
             let mut list: Vec<String> = serde_json::from_value(names[field].clone()).unwrap_or_default();
             list.sort();
@@ -92,9 +79,9 @@ fn a_slim_definition_has_the_names_and_columns_of_the_genuine_one() {
         }
         assert_eq!(slim["spec"]["scope"], genuine["spec"]["scope"], "{about}");
         let (ours, theirs) = (version(&slim, &slim), version(&genuine, &slim));
-        for field in ["additionalPrinterColumns", "subresources"] {
-            assert_eq!(without_prose(&ours[field]), without_prose(&theirs[field]), "{about}: {field}");
-        }
+        let columns = |version: &Value| without_prose(&version["additionalPrinterColumns"]);
+        assert_eq!(columns(&ours), columns(&theirs), "{about}");
+        assert_eq!(object(&ours["subresources"]), object(&theirs["subresources"]), "{about}");
     }
 }
 
@@ -105,23 +92,12 @@ fn version(definition: &Value, slim: &Value) -> Value {
     versions.iter().find(|version| version["name"] == *name).expect("the same version").clone()
 }
 
-/// Columns without their descriptions; none at all are as good as an empty list of them.
-fn without_prose(columns: &Value) -> Value {
-    let mut columns = if columns.is_null() { Value::Array(Vec::new()) } else { columns.clone() };
-    for column in columns.as_array_mut().into_iter().flatten() {
-        column.as_object_mut().expect("a column").remove("description");
-    }
-    columns
-}
-
 #[test]
 fn a_slim_definition_is_never_stricter_than_the_genuine_one() {
     let mut found = Vec::new();
-    for slim in all_definitions() {
-        let slim = serde_json::to_value(slim).expect("a definition is JSON");
+    for (slim, genuine) in pairs() {
         let names = &slim["spec"]["names"];
-        let group = slim["spec"]["group"].as_str().expect("a group");
-        let genuine = version(&genuine(group, names["plural"].as_str().expect("a plural")), &slim);
+        let genuine = version(&genuine, &slim);
         let schema = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
         let about = names["kind"].as_str().expect("a kind");
         stricter(about, &schema(&version(&slim, &slim)), &schema(&genuine), &mut found);

@@ -1,15 +1,29 @@
-//! Children held against the schemas that their API servers have: ours, and the genuine ones of other projects, which are
-//! kept beside the repository.
-
-use std::path::Path;
+//! Children held against the schemas that their API servers have: ours, and the contracts with other projects' kinds.
 
 use c5c3_schema::Schema;
 use serde_json::Value;
 
-use crate::plan::Child;
+use crate::plan::{Child, Plan};
 
-/// What an API server would refuse, leave out or fill in; none for a kind whose schema is not known.
+/// Fails if an API server would refuse or prune a child of a plan, or fill in items of its lists, by our kinds and by
+/// contracts.
+///
+/// # Panics
+/// With everything that is wrong.
+pub fn check(plan: &Plan) {
+    for child in plan.children() {
+        let problems = said(child, false).unwrap_or_default();
+        assert!(problems.is_empty(), "{}:\n{}\n{:#}", child.reference(), problems.join("\n"), child.object.data);
+    }
+}
+
+/// What an API server would refuse, prune or fill in, by genuine CRDs as well if they are at hand; none for a kind that is
+/// built into Kubernetes. A kind of another project without a contract is a problem.
 pub fn problems(child: &Child) -> Option<Vec<String>> {
+    said(child, true)
+}
+
+fn said(child: &Child, by_genuine: bool) -> Option<Vec<String>> {
     let resource = &child.resource;
     let mut value = serde_json::to_value(&child.object).expect("an object is JSON");
     value["apiVersion"] = resource.api_version.clone().into();
@@ -18,22 +32,28 @@ pub fn problems(child: &Child) -> Option<Vec<String>> {
         let said = kind.check(&value, None).to_string();
         return Some(said.lines().map(ToOwned::to_owned).chain(defaulted_fields(kind.schema(), &value)).collect());
     }
-    let schema = upstream(&resource.group, &resource.version, &resource.plural)?;
-    let said = schema.check(&value, None).to_string();
-    Some(said.lines().map(ToOwned::to_owned).chain(defaulted_fields(&schema, &value)).collect())
+    if is_built_in(&resource.group) {
+        return None;
+    }
+    if c5c3_contracts::record(&value) {
+        return Some(Vec::new());
+    }
+    let (group, version, kind) = (&resource.group, &resource.version, &resource.kind);
+    let mut found = match c5c3_contracts::demand(group, version, kind) {
+        Ok(contract) => [contract.unmet(&value), defaulted_fields(&contract.schema, &value)].concat(),
+        Err(problem) => vec![problem],
+    };
+    match by_genuine.then(|| c5c3_contracts::genuine_demand(group, version, kind)) {
+        Some(Ok(Some(genuine))) => found.extend([genuine.unmet(&value), defaulted_fields(&genuine.schema, &value)].concat()),
+        Some(Err(problem)) => found.push(problem),
+        Some(Ok(None)) | None => {}
+    }
+    Some(found)
 }
 
-/// The genuine schema of another project's kind.
-pub fn upstream(group: &str, version: &str, plural: &str) -> Option<Schema> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds");
-    let projects = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let file = format!("{group}_{plural}.yaml");
-    let path = projects.flatten().map(|project| project.path().join(&file)).find(|path| path.is_file())?;
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let definition: Value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
-    let served = versions.into_iter().find(|served| served["name"] == version)?;
-    Some(Schema::compile(&served["schema"]["openAPIV3Schema"]).unwrap_or_else(|error| panic!("{file}: {error}")))
+/// Whether Kubernetes itself serves a group. The Gateway API is published by a project of Kubernetes, as CRDs.
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io") && group != "gateway.networking.k8s.io"
 }
 
 /// What defaults would add to items of lists. A list that is applied as a whole is compared as a whole, and one that comes back

@@ -8,7 +8,8 @@ use c5c3_api::ext::{Readiness, Ready};
 use c5c3_harness::{TestCluster, pretended};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::discovery::ApiResource;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -108,14 +109,27 @@ impl Stage {
     /// Waits until an object is ready, in the words of the operator that owns its kind.
     pub async fn ready<K: Objects + Readiness>(&self, name: &str) -> K {
         let ready = |object: Option<&K>| object.is_some_and(|object| object.readiness().is_yes());
-        self.eventually(name, ready).await.expect("an object that is ready is there")
+        let object = self.eventually(name, ready).await.expect("an object that is ready is there");
+        self.conforms::<K>(name).await;
+        object
+    }
+
+    /// What a provider writes to an object is what its operator may write to it, field by field.
+    async fn conforms<K: Objects>(&self, name: &str) {
+        let dynamic = Api::<DynamicObject>::default_namespaced_with(self.client.clone(), &ApiResource::erase::<K>(&()));
+        let object = serde_json::to_value(dynamic.get(name).await.expect("an object")).expect("JSON");
+        let problems = c5c3_contracts::problems(&object);
+        assert!(problems.is_empty(), "{name}:\n{}\n{object:#}", problems.join("\n"));
     }
 
     /// Waits until an object is not ready for this reason, and returns what is said about it.
     pub async fn not_ready<K: Objects + Readiness>(&self, name: &str, why: &'static str) -> String {
         let so = move |object: Option<&K>| matches!(object.map(Readiness::readiness), Some(Ready::No { reason, .. }) if reason == why);
         match self.eventually(name, so).await.map(|object| object.readiness()) {
-            Some(Ready::No { message, .. }) => message,
+            Some(Ready::No { message, .. }) => {
+                self.conforms::<K>(name).await;
+                message
+            }
             other => panic!("{name} is {other:?}"),
         }
     }

@@ -1,4 +1,4 @@
-//! ControlPlanes on a whole API server, with the genuine definitions of what they are made of. Nobody acts on their
+//! ControlPlanes on a whole API server, with the definitions of what they are made of. Nobody acts on their
 //! children here but the test itself.
 
 mod data;

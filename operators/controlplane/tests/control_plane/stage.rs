@@ -1,8 +1,8 @@
 //! A cluster with a small ControlPlane on it, and an operator; the test plays everybody else.
 
-use std::path::Path;
 use std::time::Duration;
 
+use c5c3_contracts::{Contract, Genuine};
 use c5c3_harness::{Limited, TestCluster};
 use c5c3_kit::http::Readiness;
 use c5c3_kit::leader::Election;
@@ -207,12 +207,10 @@ pub(crate) async fn furnished() -> TestCluster {
     ] {
         cluster.install(&c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
     }
-    for file in [
-        "mariadb-operator/k8s.mariadb.com_mariadbs.yaml",
-        "rabbitmq-cluster-operator/rabbitmq.com_rabbitmqclusters.yaml",
-        "valkey-operator/cache.cs.sap.com_valkeys.yaml",
-    ] {
-        cluster.install(&genuine(file)).await.unwrap();
+    for (group, plural) in
+        [("k8s.mariadb.com", "mariadbs"), ("rabbitmq.com", "rabbitmqclusters"), ("cache.cs.sap.com", "valkeys")]
+    {
+        cluster.install(&foreign(group, plural)).await.unwrap();
     }
     cluster
 }
@@ -233,9 +231,11 @@ pub(crate) fn operator_children() -> Vec<KindRef> {
     c5c3_operator_controlplane::ControlPlanes.children()
 }
 
-pub(crate) fn genuine(file: &str) -> CustomResourceDefinition {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/crds").join(file);
-    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+/// The definition of another project's kind: the genuine one if it is at hand, by the contract otherwise.
+pub(crate) fn foreign(group: &str, plural: &str) -> CustomResourceDefinition {
+    let genuine = Genuine::find(group, plural).map(|genuine| genuine.definition);
+    let definition = genuine.unwrap_or_else(|| Contract::find(group, plural).unwrap().definition());
+    serde_json::from_value(definition).unwrap()
 }
 
 pub(crate) fn resource(kind: &str) -> ApiResource {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_kit::inputs::Found;
+use c5c3_kit::testing::schemas;
 use c5c3_kit::{Controller, Inputs, Plan, Verdict, controller};
 use c5c3_operator_controlplane::ControlPlanes;
 use serde_json::{Value, json};
@@ -37,7 +38,8 @@ pub(crate) fn issuer(name: &str) -> Value {
            "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
 }
 
-/// The plan for a ControlPlane where these objects are there, or what is wrong with it.
+/// The plan for a ControlPlane where these objects are there, or what is wrong with it. An API server would take every
+/// child as it is.
 pub(crate) fn plan(object: &Value, there: &[Value]) -> Result<Plan, String> {
     let parsed: ControlPlane = controller::parse(object).map_err(|problems| problems.to_string())?;
     let mut inputs = Inputs::new(parsed, "2026-01-01T00:00:00Z".parse().unwrap());
@@ -49,7 +51,11 @@ pub(crate) fn plan(object: &Value, there: &[Value]) -> Result<Plan, String> {
         inputs.insert(reference, found.map_or(Found::Missing, |found| Found::Object(Box::new(found))));
     }
     match ControlPlanes.validate(&inputs) {
-        Verdict::Valid(valid) => Ok(ControlPlanes.plan(&valid, &inputs)),
+        Verdict::Valid(valid) => {
+            let plan = ControlPlanes.plan(&valid, &inputs);
+            schemas::check(&plan);
+            Ok(plan)
+        }
         Verdict::Invalid(problems) => Err(problems.to_string()),
         Verdict::Wait(waits) => panic!("a ControlPlane waits in its steps, never as a whole: {waits:?}"),
     }
