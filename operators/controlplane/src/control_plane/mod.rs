@@ -14,6 +14,7 @@ mod parts;
 mod policies;
 mod progress;
 mod retention;
+mod rival;
 mod services;
 mod spec;
 
@@ -62,7 +63,12 @@ impl Controller for ControlPlanes {
     }
 
     fn reads(&self) -> Vec<KindRef> {
-        vec![KindRef::of::<StorageClass>(), KindRef::of::<ClusterIssuer>(), KindRef::of::<Issuer>()]
+        vec![
+            KindRef::of::<StorageClass>(),
+            KindRef::of::<ClusterIssuer>(),
+            KindRef::of::<Issuer>(),
+            KindRef::of::<ControlPlane>(),
+        ]
     }
 
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
@@ -70,7 +76,8 @@ impl Controller for ControlPlanes {
         // Of parts that hold data it matters also that they are there when nobody asks for them any more.
         let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
         let own = parts.filter_map(|part| reference(&cloud, part));
-        own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).collect()
+        let rivals = rival::needs(&cloud, inputs);
+        own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).chain(rivals).collect()
     }
 
     fn validate(&self, inputs: &Inputs<ControlPlane>) -> Verdict<Cloud> {
@@ -78,6 +85,9 @@ impl Controller for ControlPlanes {
             Ok(cloud) => cloud,
             Err(problems) => return Verdict::Invalid(problems.into()),
         };
+        if let Some(problem) = rival::problem_of(&cloud, inputs) {
+            return Verdict::Invalid(vec![problem].into());
+        }
         let mut problems = immutable::problems(&cloud, inputs);
         problems.extend(policies::problems(&cloud, inputs));
         problems.extend(services::problems(&cloud));
