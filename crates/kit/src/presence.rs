@@ -67,7 +67,7 @@ impl Executor<'_> {
                 let (own, other) = (self.owner.reference.short(), other.seen_from(namespace.as_deref()));
                 format!("keep it, for {other} needs it: delete {own}, or create it in another namespace")
             }
-            None => "delete or rename it".into(),
+            None => "give one of the two another name, or delete it if nothing uses it".into(),
         }
     }
 

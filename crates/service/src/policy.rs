@@ -58,13 +58,16 @@ pub fn rules<K: Resource>(
 }
 
 fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, Unusable> {
-    let because = "it holds policies that the spec names";
-    let map: ConfigMap = inputs
-        .typed(reference)
-        .map_err(|wait| Unusable::Wait(wait.because(because).called("PolicyConfigMapMissing").into()))?;
-    let text = map.data.unwrap_or_default().remove(KEY).ok_or_else(|| {
-        let wait = Wait::on(reference).condition(format!("has the key {KEY}")).now("it has not").because(because);
+    let namespace = reference.namespace.as_deref().unwrap_or_default();
+    let create = format!("create it: kubectl create configmap {} -n {namespace} --from-file={KEY}", reference.name);
+    let unusable = |wait: Wait| {
+        let wait = wait.because("spec.policyOverrides.configMapRef names it").look_at(create.clone());
         Unusable::Wait(wait.called("PolicyConfigMapMissing").into())
+    };
+    let map: ConfigMap = inputs.typed(reference).map_err(unusable)?;
+    let text = map.data.unwrap_or_default().remove(KEY).ok_or_else(|| {
+        let wait = Wait::on(reference).condition(format!("has the key {KEY}"));
+        unusable(wait.now(format!("lacks the key {KEY}")))
     })?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let path = format!("spec.policyOverrides.configMapRef({}).{KEY}", reference.name);

@@ -134,6 +134,21 @@ pub fn parts(object: &ControlPlane) -> Vec<&'static str> {
     Cloud::new(object).map(|cloud| cloud.parts().map(|part| part.name).collect()).unwrap_or_default()
 }
 
+/// The objects of services that a ControlPlane becomes, as far as it decides about them; none of one that is wrong.
+pub fn service_objects(object: &Value) -> Vec<Value> {
+    let Ok(parsed) = c5c3_kit::controller::parse::<ControlPlane>(object) else { return Vec::new() };
+    let Ok(cloud) = Cloud::new(&parsed) else { return Vec::new() };
+    let child = |part: &'static Part| match part.makes {
+        Makes::Service { kind, project, template } => {
+            let template = services::template(part, template, &cloud);
+            let child = services::child(part, kind(), project, &template, &cloud);
+            serde_json::to_value(child.object).ok()
+        }
+        Makes::Servers { .. } | Makes::Nothing(_) => None,
+    };
+    cloud.parts().filter_map(child).collect()
+}
+
 /// The children of a part, and what must be there before them.
 fn step(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
     let new = Step::new(part.condition).done(format!("{} is ready", part.name));
