@@ -29,23 +29,25 @@ pub(crate) enum Command {
     )]
     Down(DownArgs),
     /// Print what a shell needs to use the cluster
-    #[command(after_help = "For sh, bash and zsh:\n  eval \"$(c5c3 env)\"")]
-    Env(DataArgs),
-    /// Show what is running, ready and waited for: every ControlPlane and its parts, on any cluster
     #[command(
-        after_help = "Reads lists and nothing else: rights to view are enough.\n\nWhich cluster: that of KUBECONFIG, \
-        or of the pod this runs in, or the one on this machine."
+        after_help = "For sh, bash and zsh:\n  eval \"$(c5c3 env)\"\n\nFor fish:\n  c5c3 env --shell fish | source"
     )]
+    Env(EnvArgs),
+    /// Show what is running, ready and waited for: every ControlPlane and its parts, on any cluster
+    #[command(after_help = format!("Reads lists and nothing else: the ClusterRole `view` is enough.\n\n{WHICH}\n\n{CODES}"))]
     Status(StatusArgs),
     /// Follow what is waited for to its root cause, and say what to do about it
     #[command(after_help = "Examples:\n  c5c3 why                     # every ControlPlane\n  \
-        c5c3 why keystone/keystone   # one object\n\nExit code 0: all is ready. 1: something is not.")]
+        c5c3 why keystone/keystone   # one object\n  c5c3 why ks/keystone         # short names are those of kubectl\n\n"
+        .to_owned() + WHICH + "\n\n" + CODES)]
     Why(WhyArgs),
     /// Show what the pods of a service write
-    #[command(after_help = "Examples:\n  c5c3 logs keystone\n  c5c3 logs mariadb --follow")]
+    #[command(after_help = "Examples:\n  c5c3 logs keystone\n  c5c3 logs mariadb --follow\n  \
+        c5c3 logs keystone -c api --since 10m")]
     Logs(LogsArgs),
     /// Check whether this machine can run a cluster, and say what to do if not; changes nothing
-    Doctor(DataArgs),
+    #[command(after_help = "Exit code 0: a cluster can run. 1: it cannot, and what to do is said. 2: could not look.")]
+    Doctor(DoctorArgs),
     /// Take the power or the network from a node, and give it back
     #[command(after_help = "Examples:\n  c5c3 node stop node-2     # as if its power had failed\n  \
         c5c3 node cut node-2      # as if its cable had been pulled\n  c5c3 node start node-2    # well again")]
@@ -67,11 +69,16 @@ pub(crate) enum Command {
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"
     )]
     Operator(OperatorArgs),
+    /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, cert-manager and External Secrets, on a cluster without them
+    #[command(after_help = "Example:\n  c5c3 providers --kubeconfig lab.kubeconfig\n\n\
+        For development and tests, never for production. It installs the kinds that are missing, and runs until Ctrl-C. \
+        Genuine operators of the same kinds must not run beside it. Its servers need the images of `c5c3 image build`.")]
+    Providers(ProvidersArgs),
     /// Check objects in files, by the same rules as the API server, the webhooks and the operators
     #[command(
         after_help = "Examples:\n  c5c3 validate -f controlplane.yaml\n  c5c3 validate -f clusters/ --ignore-foreign\n  \
         kustomize build . | c5c3 validate -f -\n  c5c3 validate -f new.yaml --old old.yaml    # may it be changed like this?\n\n\
-        Exit code 0: no problems. 1: problems, one line each: where, what is wrong, how to fix it."
+        Exit code 0: no problems. 1: problems, one line each: where, what is wrong, how to fix it. 2: could not look."
     )]
     Validate(ValidateArgs),
     /// Run the embedded Kubernetes API by itself: for development and tests, never for production
@@ -87,7 +94,7 @@ pub(crate) enum Command {
     /// Write the API reference as Markdown, one page per kind
     Reference(ReferenceArgs),
     /// Print the version and how many kinds it knows
-    Version,
+    Version(VersionArgs),
     /// Print completions for a shell
     #[command(after_help = "For bash:\n  source <(c5c3 completions bash)")]
     Completions {
@@ -152,14 +159,95 @@ pub(crate) struct UpArgs {
     pub(crate) log: Option<String>,
 }
 
+/// Which cluster is meant when no flag says so.
+const WHICH: &str = "Which cluster: the one of --data, --kubeconfig or --context; else of KUBECONFIG, of C5C3_DATA, of \
+    ~/.kube/config, of the pod that this runs in, or the one on this machine.";
+
+/// What the exit codes mean.
+const CODES: &str = "Exit code 0: all is ready. 1: something is not. 2: could not look.";
+
+/// How a result is printed
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    #[default]
+    Text,
+    Json,
+}
+
+/// The shells whose syntax is known
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    /// sh, bash, zsh
+    #[default]
+    Sh,
+    Fish,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct EnvArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// The shell that reads it
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    /// How the findings are printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct VersionArgs {
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+}
+
+/// A cluster by its kubeconfig
+#[derive(Clone, Debug, Default, ClapArgs)]
+pub(crate) struct TargetArgs {
+    /// The kubeconfig of the cluster
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig; its current one when absent
+    #[arg(long)]
+    pub(crate) context: Option<String>,
+}
+
 /// Which cluster, and what of it
 #[derive(Debug, ClapArgs)]
-pub(crate) struct StatusArgs {
+pub(crate) struct ClusterArgs {
     /// Look at one namespace only; all of them when absent
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
+    /// Look at all namespaces, as without it
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// The data folder of a cluster on this machine
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) data: DataArgs,
+    pub(crate) target: TargetArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
+    /// Stay until all is ready
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+    /// How many seconds to stay
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, requires = "wait")]
+    pub(crate) timeout: u64,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -168,7 +256,10 @@ pub(crate) struct WhyArgs {
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Option<String>,
     #[command(flatten)]
-    pub(crate) cluster: StatusArgs,
+    pub(crate) cluster: ClusterArgs,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -179,10 +270,19 @@ pub(crate) struct LogsArgs {
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// How many lines of each container
-    #[arg(long, default_value_t = 100, value_name = "N")]
-    pub(crate) lines: i64,
+    #[arg(long, alias = "lines", default_value_t = 100, value_name = "N")]
+    pub(crate) tail: i64,
+    /// Only lines that are younger than this, such as 30s, 5m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    pub(crate) since: Option<i64>,
+    /// Only this container
+    #[arg(short, long)]
+    pub(crate) container: Option<String>,
+    /// What the containers wrote before they were restarted last
+    #[arg(short, long, conflicts_with = "follow")]
+    pub(crate) previous: bool,
     #[command(flatten)]
-    pub(crate) cluster: StatusArgs,
+    pub(crate) cluster: ClusterArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -277,8 +377,11 @@ pub(crate) struct ReferenceArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ValidateArgs {
     /// A file, a folder (all .yaml, .yml and .json files below it), or - for standard input; may be repeated
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "paths")]
     pub(crate) files: Vec<PathBuf>,
+    /// The same, without -f
+    #[arg(value_name = "FILE")]
+    pub(crate) paths: Vec<PathBuf>,
     /// The objects as they are now: also checks that they may be changed into the new ones
     #[arg(long, value_name = "FILE")]
     pub(crate) old: Option<PathBuf>,
@@ -312,6 +415,15 @@ pub(crate) struct ApiserverArgs {
     pub(crate) log: String,
 }
 
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ProvidersArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// What is logged
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
 /// How log lines look
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -324,6 +436,8 @@ pub(crate) struct OperatorArgs {
     /// Which operators
     #[arg(required = true, value_parser = clap::builder::PossibleValuesParser::new(crate::operator::names()))]
     pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Look after one namespace only; all of them when absent
     #[arg(long, env = "C5C3_NAMESPACE")]
     pub(crate) namespace: Option<String>,
@@ -354,4 +468,24 @@ pub(crate) struct OperatorArgs {
     /// What is logged, such as info or info,c5c3_kit=debug
     #[arg(long, env = "C5C3_LOG", default_value = "info")]
     pub(crate) log: String,
+}
+
+/// A duration as kubectl takes it, in seconds.
+fn seconds(text: &str) -> Result<i64, String> {
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| "write a number and a unit, such as 30s, 5m or 2h")?;
+    match parsed.as_secs() {
+        seconds @ 1.. => Ok(seconds),
+        _ => Err("must be at least one second".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_for_kubectl() {
+        assert_eq!((seconds("30s"), seconds("5m"), seconds("1h30m")), (Ok(30), Ok(300), Ok(5400)));
+        assert!(seconds("yesterday").is_err() && seconds("0s").is_err());
+    }
 }

@@ -1,16 +1,17 @@
 //! `c5c3 down`, `env`, `doctor` and `node`: what is done with the cluster on this machine beside starting it.
 
-use std::fmt::Write as _;
 use std::future::Future;
+use std::path::Path;
 use std::process::ExitCode;
 
 use c5c3_cluster::{Ask, Folder, agent, doctor};
 use c5c3_kit::logging::{self, Format};
 use c5c3_providers::store;
+use serde_json::{Value, json};
 
-use crate::args::{DataArgs, DownArgs, NodeAgentArgs, NodeArgs, NodeChange};
+use crate::args::{DoctorArgs, DownArgs, EnvArgs, NodeAgentArgs, NodeArgs, NodeChange, Output, Shell};
 use crate::up::{clouds, folder, say};
-use crate::{Done, print};
+use crate::{Done, print, print_json};
 
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
@@ -23,33 +24,42 @@ pub(crate) fn down(args: &DownArgs) -> Done {
     ended.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
 }
 
-pub(crate) fn env(args: &DataArgs) -> Done {
-    let folder = folder(args)?;
+pub(crate) fn env(args: &EnvArgs) -> Done {
+    let folder = folder(&args.data)?;
     let kubeconfig = folder.kubeconfig();
     if !kubeconfig.exists() {
         return Err(format!("{} does not exist: start the cluster with `c5c3 up`", kubeconfig.display()));
     }
-    let mut lines = format!("export KUBECONFIG={}\n", quoted(&kubeconfig.display().to_string()));
-    let clouds = clouds::path(&folder);
-    if clouds.exists() {
-        let file = quoted(&clouds.display().to_string());
-        let _ = writeln!(lines, "export OS_CLIENT_CONFIG_FILE={file}\nexport OS_CLOUD={}", clouds::CLOUD);
-    }
-    lines.push_str(&store_env(&folder));
-    print(&lines)
+    let token = folder.store().join(store::ROOT_TOKEN);
+    let comment = format!("# The token that may do everything in the store of secrets is in {}\n", token.display());
+    print(&(script(&variables(&folder), args.shell) + if token.exists() { &comment } else { "" }))
 }
 
-/// How OpenBao's clients find the store of secrets. Its token stays in its file.
-fn store_env(folder: &Folder) -> String {
+/// What binds a shell to the cluster of a folder. What the cluster does not have is unset, or the shell would keep the value
+/// of another cluster.
+fn variables(folder: &Folder) -> Vec<(&'static str, Option<String>)> {
+    let text = |path: &Path| path.display().to_string();
+    let mut variables =
+        vec![("KUBECONFIG", Some(text(&folder.kubeconfig()))), ("C5C3_DATA", Some(text(folder.path())))];
+    let clouds = Some(clouds::path(folder)).filter(|clouds| clouds.exists());
+    variables.push(("OS_CLIENT_CONFIG_FILE", clouds.as_deref().map(text)));
+    variables.push(("OS_CLOUD", clouds.map(|_| clouds::CLOUD.to_owned())));
     let place = folder.store();
-    let Ok(address) = std::fs::read_to_string(place.join(store::ADDRESS)) else { return String::new() };
-    let path = |name: &str| quoted(&place.join(name).display().to_string());
-    format!(
-        "export VAULT_ADDR={}\nexport VAULT_CACERT={}\n# The token that may do everything is in {}\n",
-        quoted(&address),
-        path(store::AUTHORITY),
-        path(store::ROOT_TOKEN)
-    )
+    let address = std::fs::read_to_string(place.join(store::ADDRESS)).ok();
+    let authority = address.as_ref().map(|_| text(&place.join(store::AUTHORITY)));
+    variables.extend([("VAULT_ADDR", address), ("VAULT_CACERT", authority)]);
+    variables
+}
+
+/// Sets and unsets variables, in the words of a shell.
+fn script(variables: &[(&str, Option<String>)], shell: Shell) -> String {
+    let line = |(name, value): &(&str, Option<String>)| match (shell, value) {
+        (Shell::Sh, Some(value)) => format!("export {name}={}\n", quoted(value)),
+        (Shell::Sh, None) => format!("unset {name}\n"),
+        (Shell::Fish, Some(value)) => format!("set -gx {name} '{}'\n", value.replace('\\', r"\\").replace('\'', r"\'")),
+        (Shell::Fish, None) => format!("set -e {name}\n"),
+    };
+    variables.iter().map(line).collect()
 }
 
 /// A word that a shell takes as it is.
@@ -57,13 +67,26 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-pub(crate) fn doctor(args: &DataArgs) -> Done {
-    let findings = doctor::examine(&folder(args)?);
-    for finding in &findings {
-        say(&finding.to_string());
+pub(crate) fn doctor(args: &DoctorArgs) -> Done {
+    let findings = doctor::examine(&folder(&args.data)?);
+    match args.output {
+        Output::Text => findings.iter().for_each(|finding| say(&finding.to_string())),
+        Output::Json => {
+            let findings: Vec<Value> = findings.iter().map(as_json).collect();
+            print_json(&json!({ "findings": findings }))?;
+        }
     }
     let good = findings.iter().all(doctor::Finding::is_bearable);
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn as_json(finding: &doctor::Finding) -> Value {
+    let state = match (&finding.fix, finding.is_bearable()) {
+        (None, _) => "ok",
+        (Some(_), true) => "warning",
+        (Some(_), false) => "problem",
+    };
+    json!({"check": finding.check, "state": state, "seen": finding.seen, "remedy": finding.fix})
 }
 
 pub(crate) fn node(args: NodeArgs) -> Done {
@@ -90,5 +113,18 @@ mod tests {
     #[test]
     fn a_shell_takes_any_path_as_one_word() {
         assert_eq!(quoted("/home/ada lovelace/it's"), r"'/home/ada lovelace/it'\''s'");
+    }
+
+    #[test]
+    fn a_shell_is_bound_to_one_cluster_and_keeps_nothing_of_another() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = Folder::new(data.path()).unwrap();
+        let bare = script(&variables(&folder), Shell::Sh);
+        assert!(bare.contains(&format!("export C5C3_DATA='{}'\n", data.path().display())), "{bare}");
+        assert!(bare.contains("unset OS_CLOUD\n") && bare.contains("unset VAULT_ADDR\n"), "{bare}");
+        std::fs::write(clouds::path(&folder), "").unwrap();
+        assert!(script(&variables(&folder), Shell::Sh).contains("export OS_CLOUD='c5c3'\n"));
+        let fish = script(&[("A", Some(r"it's a \".into())), ("B", None)], Shell::Fish);
+        assert_eq!(fish, "set -gx A 'it\\'s a \\\\'\nset -e B\n");
     }
 }

@@ -9,20 +9,30 @@ mod crds;
 mod image;
 mod manifests;
 mod operator;
+mod providers;
 mod reference;
+mod rules;
 mod status;
+mod target;
 mod tls;
 mod up;
 mod validate;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use serde_json::json;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Output};
 
 fn main() -> ExitCode {
-    let done = match Args::parse().command {
+    let command = Args::parse().command;
+    let looks = matches!(
+        command,
+        Command::Status(_) | Command::Why(_) | Command::Logs(_) | Command::Doctor(_) | Command::Validate(_)
+    );
+    let done = match command {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => cluster::down(&args),
         Command::Env(args) => cluster::env(&args),
@@ -37,18 +47,17 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
+        Command::Providers(args) => providers::run(&args),
         Command::Apiserver(args) => apiserver::run(args),
         Command::Image(args) => image::run(&args),
         Command::Tls(args) => tls::run(&args),
-        Command::Version => version(),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "c5c3", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Version(args) => version(args.output),
+        Command::Completions { shell } => completions(shell),
     };
     done.unwrap_or_else(|error| {
         eprintln!("c5c3: {error}");
-        ExitCode::FAILURE
+        // Of a command that looks, 1 says that it saw something that is not as it should be.
+        if looks { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }
 
@@ -65,11 +74,24 @@ fn print(text: &str) -> Done {
     }
 }
 
-fn version() -> Done {
-    print(&format!(
-        "c5c3 {}\n{} kinds in {} API groups\n",
-        env!("CARGO_PKG_VERSION"),
-        c5c3_api::all().len(),
-        c5c3_api::all().iter().map(c5c3_api::Kind::group).collect::<std::collections::BTreeSet<_>>().len(),
-    ))
+/// Prints a value as JSON.
+fn print_json(value: &serde_json::Value) -> Done {
+    print(&format!("{value:#}\n"))
+}
+
+fn version(output: Output) -> Done {
+    let version = env!("CARGO_PKG_VERSION");
+    let kinds = c5c3_api::all();
+    let groups: BTreeSet<&str> = kinds.iter().map(c5c3_api::Kind::group).collect();
+    match output {
+        Output::Text => print(&format!("c5c3 {version}\n{} kinds in {} API groups\n", kinds.len(), groups.len())),
+        Output::Json => print_json(&json!({"version": version, "kinds": kinds.len(), "groups": groups})),
+    }
+}
+
+/// Written to memory first: the generator panics when its reader goes away.
+fn completions(shell: clap_complete::Shell) -> Done {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "c5c3", &mut script);
+    print(&String::from_utf8_lossy(&script))
 }

@@ -1,11 +1,13 @@
 //! `c5c3 manifests`: what runs the operators on a cluster, each with an account of its own that may do what it needs and
 //! nothing else.
 
+mod people;
 mod webhooks;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use c5c3_api::Kind;
 use c5c3_kit::{Operator, access};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
@@ -27,15 +29,14 @@ const USER: i64 = 42424;
 
 pub(crate) fn run(args: &ManifestsArgs) -> Done {
     let namespace = (!args.all_namespaces).then_some(args.namespace.as_str());
-    let files: Result<BTreeMap<String, String>, String> = operator::named()
-        .map(|(name, operator)| {
-            Ok((format!("{name}.yaml"), text(&objects(name, &operator, namespace, args.webhooks))?))
-        })
-        .collect();
+    let mut files = BTreeMap::from([("roles.yaml".to_owned(), text(&people::roles())?)]);
+    for (name, operator) in operator::named() {
+        files.insert(format!("{name}.yaml"), text(&objects(name, &operator, namespace, args.webhooks))?);
+    }
     match &args.output {
-        None => print(&files?.into_values().collect::<Vec<_>>().join("---\n")),
+        None => print(&files.into_values().collect::<Vec<_>>().join("---\n")),
         Some(folder) => {
-            crds::write(folder, "yaml", &files?)?;
+            crds::write(folder, "yaml", &files)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -71,6 +72,16 @@ fn objects(name: &str, operator: &Operator, namespace: Option<&str>, with_webhoo
 /// The account of an operator that looks after all namespaces, without what runs it.
 pub(crate) fn account(name: &str, operator: &Operator) -> Vec<Value> {
     rights(&account_name(name), operator, None)
+}
+
+/// What people may do with our kinds.
+pub(crate) fn people() -> Vec<Value> {
+    people::roles()
+}
+
+/// Which requests an API server asks a webhook about, of a kind.
+pub(crate) fn rule(kind: &Kind) -> Value {
+    webhooks::rule(kind)
 }
 
 /// The service account of an operator.

@@ -12,8 +12,8 @@ use c5c3_kit::{Operator, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::Done;
 use crate::args::{LogFormat, OperatorArgs};
+use crate::{Done, rules, target};
 
 /// What an operator may be told: whether it may reach into other namespaces.
 type Make = fn(bool) -> Operator;
@@ -34,6 +34,19 @@ pub(crate) fn named() -> impl Iterator<Item = (&'static str, Operator)> {
     OPERATORS.iter().map(|(name, make)| (*name, make(false)))
 }
 
+/// All of them. With `cross_namespace` they may reach into other namespaces.
+pub(crate) fn all(cross_namespace: bool) -> Vec<Operator> {
+    OPERATORS.iter().map(|(_, make)| make(cross_namespace)).collect()
+}
+
+/// Webhooks for the kinds of these operators, with the rules of all.
+pub(crate) fn webhooks<'a>(operators: impl IntoIterator<Item = &'a Operator>, cross_namespace: bool) -> Webhooks {
+    let kinds = operators.into_iter().flat_map(Operator::kinds);
+    let rules = all(cross_namespace);
+    let known = kinds.filter_map(|(version, kind)| c5c3_api::find(version, kind));
+    Webhooks::new(known).reviewed(move |object| rules::review(&rules, object))
+}
+
 pub(crate) fn run(args: OperatorArgs) -> Done {
     let format = match args.log_format {
         LogFormat::Text => Format::Text,
@@ -47,10 +60,8 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
 }
 
 async fn serve(args: OperatorArgs) -> Done {
-    let config = kube::Config::infer().await.map_err(kube::Error::InferConfig);
-    let client = config
-        .and_then(c5c3_kit::client::client)
-        .map_err(|error| format!("no cluster: {error}; set KUBECONFIG, or run in a pod with a service account"))?;
+    let config = target::config(&args.target, None).await?;
+    let client = c5c3_kit::client::client(config).map_err(|error| format!("no cluster: {}", target::root(&error)))?;
     let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
     let operators: Vec<Operator> = OPERATORS
         .iter()
@@ -61,9 +72,7 @@ async fn serve(args: OperatorArgs) -> Done {
     let server =
         tokio::spawn(http::serve(args.metrics_address, http::routes(metrics.clone(), readiness.clone()), stop.clone()));
     let webhooks = args.webhook_certificates.clone().map(|certificates| {
-        let kinds =
-            operators.iter().flat_map(Operator::kinds).filter_map(|(version, kind)| c5c3_api::find(version, kind));
-        let (webhooks, stop) = (Webhooks::new(kinds), stop.clone());
+        let (webhooks, stop) = (webhooks(&operators, args.allow_cross_namespace), stop.clone());
         tokio::spawn(async move {
             let listener = std::net::TcpListener::bind(args.webhook_address)?;
             webhook::serve(listener, webhooks, Certificates::in_folder(certificates), stop).await

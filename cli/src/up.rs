@@ -5,6 +5,7 @@ mod control_plane;
 pub(crate) mod images;
 mod live;
 mod operators;
+mod webhooks;
 
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::process::{Command, ExitCode, Stdio};
@@ -25,6 +26,9 @@ const READY: &str = "ready";
 const LATE: &str = "late";
 
 pub(crate) fn run(args: &UpArgs) -> Done {
+    if let Some(done) = runs_already(args) {
+        return done;
+    }
     if args.detach {
         return detach(args);
     }
@@ -33,6 +37,33 @@ pub(crate) fn run(args: &UpArgs) -> Done {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
     runtime.block_on(serve(args))
+}
+
+/// How the command ends if the cluster runs: a second start changes nothing.
+fn runs_already(args: &UpArgs) -> Option<Done> {
+    let folder = match folder(&args.data) {
+        Ok(folder) => folder,
+        Err(error) => return Some(Err(error)),
+    };
+    let process = folder.owner()?;
+    let data = data_flag(&folder);
+    if let Some(file) = &args.file {
+        let file = file.display();
+        return Some(Err(format!("the cluster runs already: change what runs on it with `kubectl apply -f {file}`")));
+    }
+    if args.nodes.is_some() || !args.label.is_empty() || !args.taint.is_empty() {
+        return Some(Err(format!(
+            "the cluster runs already, and its nodes change when it starts: `c5c3 down{data}` first"
+        )));
+    }
+    say(&format!("it runs: process {process}\n\n  eval \"$(c5c3 env{data})\"\n  c5c3 status{data}\n"));
+    Some(Ok(ExitCode::SUCCESS))
+}
+
+/// The flag that names a cluster, for commands that a user is told of; empty for the default one.
+fn data_flag(folder: &Folder) -> String {
+    let is_default = folder.path() == Folder::default_path();
+    if is_default { String::new() } else { format!(" --data {}", folder.path().display()) }
 }
 
 pub(crate) fn folder(args: &DataArgs) -> Result<Folder, String> {
@@ -76,9 +107,18 @@ async fn live(
 ) -> Result<(), String> {
     let tasks = TaskTracker::new();
     let client = cluster.client("up");
+    let found = match wanted {
+        Some(_) if args.file.is_none() => Wanted::found(&client).await?,
+        _ => None,
+    };
+    if let Some(found) = &found {
+        say(&format!("goes on with {}", found.title()));
+    }
+    let wanted = found.as_ref().or(wanted);
     let operate = async {
         if !args.no_operators {
             operators::install(&client).await?;
+            webhooks::start(&client, &folder.path().join("webhooks"), &tasks, stop).await?;
             operators::start(cluster, &tasks, stop);
         }
         Ok(())
@@ -101,7 +141,10 @@ async fn live(
             }
         };
         match wanted {
-            Some(wanted) => wanted.bring_up(&client, folder, Duration::from_secs(args.timeout), tell).await?,
+            Some(wanted) => {
+                wanted.bring_up(&client, folder, Duration::from_secs(args.timeout), tell).await?;
+                wanted.follow(&client, folder).await;
+            }
             None => tell(true),
         }
         std::future::pending::<Result<(), String>>().await
@@ -114,8 +157,7 @@ async fn live(
 
 /// Three things to try.
 fn hint(folder: &Folder, is_ready: bool) {
-    let default = folder.path() == Folder::default_path();
-    let data = if default { String::new() } else { format!(" --data {}", folder.path().display()) };
+    let data = data_flag(folder);
     let has_cloud = clouds::path(folder).exists();
     let (what, first) = match (is_ready, has_cloud) {
         (true, true) => ("the cloud is ready", "openstack token issue".to_owned()),
@@ -129,8 +171,13 @@ fn hint(folder: &Folder, is_ready: bool) {
 /// Starts the same command in a session of its own, and stays until the cluster is ready.
 fn detach(args: &UpArgs) -> Done {
     let folder = folder(&args.data)?;
+    if args.file.is_some() {
+        // What is wrong with the file is said here, not in a log.
+        Wanted::read(args.file.as_deref())?;
+    }
     let failed = |error: std::io::Error| format!("cannot start in the background: {error}");
     let log = folder.open_log().map_err(|error| error.to_string())?;
+    let begun_at = log.metadata().map_err(failed)?.len();
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new("setsid");
     command.arg(program).args(std::env::args_os().skip(1).filter(|argument| argument != "--detach"));
@@ -147,8 +194,26 @@ fn detach(args: &UpArgs) -> Done {
         say(&line);
     }
     let _ = child.wait();
-    let log = std::fs::read_to_string(folder.log()).unwrap_or_default();
-    let lines: Vec<_> = log.lines().rev().take(20).collect();
-    let end = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
-    Err(format!("the cluster did not start; the end of {}:\n{end}", folder.log().display()))
+    let log = std::fs::read(folder.log()).unwrap_or_default();
+    Err(format!("the cluster did not start; the end of {}:\n{}", folder.log().display(), end_of(&log, begun_at)))
+}
+
+/// The last lines of a log that were written after that many bytes: those of earlier attempts are about something else.
+fn end_of(log: &[u8], begun_at: u64) -> String {
+    let own = usize::try_from(begun_at).ok().and_then(|begun_at| log.get(begun_at..)).unwrap_or(log);
+    let text = String::from_utf8_lossy(own);
+    let lines: Vec<_> = text.lines().rev().take(20).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_this_attempt_logged_is_shown() {
+        let log = b"an old mistake\nthe new mistake\n";
+        assert_eq!(end_of(log, 15), "the new mistake");
+        assert_eq!(end_of(b"shorter than before\n", 500), "shorter than before", "the log was replaced");
+    }
 }

@@ -45,7 +45,117 @@ async fn a_control_plane_that_waits_is_shown_with_its_reason() {
     assert_eq!(code, Some(1));
     let (text, code) = c5c3(kubeconfig.clone(), &["status"]).await;
     assert!(text.contains("✗ controlplane/lab") && text.contains("· keystone"), "{text}");
-    assert_eq!(code, Some(0));
+    assert_eq!(code, Some(1), "something is not ready");
+    let (text, code) = c5c3(kubeconfig.clone(), &["why", "cp/lab"]).await;
+    assert!(text.contains("storageclass/gold") && code == Some(1), "{text}");
     let (text, code) = c5c3(kubeconfig, &["why", "keystone/keystone"]).await;
-    assert!(text.contains("there is no keystone/keystone") && code == Some(1), "{text}");
+    assert!(text.contains("there is no keystone/keystone") && code == Some(2), "{text}");
+}
+
+/// Runs a command on a cluster with other variables, and gives what it prints on both channels, and its exit code.
+async fn c5c3_with(
+    variables: Vec<(&'static str, std::path::PathBuf)>,
+    arguments: Vec<String>,
+) -> (String, Option<i32>) {
+    let run = move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_c5c3"));
+        command.args(arguments).env_remove("KUBECONFIG").env_remove("C5C3_DATA").envs(variables);
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        (text, output.status.code())
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_named_is_the_one_that_is_asked_or_it_is_an_error() {
+    let cluster = TestCluster::start().await.unwrap();
+    cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
+    let port = cluster.listen().unwrap();
+    // The data folder of a cluster that runs.
+    let state = tempfile::tempdir().unwrap();
+    let data = state.path().join("c5c3");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::copy(port.kubeconfig(), data.join("kubeconfig")).unwrap();
+    let broken = state.path().join("broken");
+    std::fs::write(&broken, "clusters: [").unwrap();
+    let home = || vec![("XDG_STATE_HOME", state.path().to_owned()), ("HOME", state.path().to_owned())];
+    let namespace = cluster.namespace().to_owned();
+    let status = |more: &[&str]| -> Vec<String> {
+        let mut words = vec!["status", "-n", namespace.as_str()];
+        words.extend(more);
+        words.into_iter().map(ToOwned::to_owned).collect()
+    };
+
+    let (text, code) = c5c3_with(home(), status(&[])).await;
+    assert!(text.contains("there is no ControlPlane") && code == Some(1), "{code:?} {text}");
+    for wrong in ["/nonexistent", broken.to_str().unwrap()] {
+        let mut variables = home();
+        variables.push(("KUBECONFIG", wrong.into()));
+        let (text, code) = c5c3_with(variables.clone(), status(&[])).await;
+        assert!(text.contains("cannot read the kubeconfig") && text.contains(wrong), "{text}");
+        assert_eq!(code, Some(2));
+        let named = data.to_str().unwrap();
+        let (text, code) = c5c3_with(variables, status(&["--data", named])).await;
+        assert!(text.contains("there is no ControlPlane") && code == Some(1), "a flag beats it: {text}");
+    }
+    let (text, code) = c5c3_with(home(), status(&["--data", "/nonexistent"])).await;
+    assert!(text.contains("there is no cluster in /nonexistent") && code == Some(2), "{text}");
+    let (text, code) = c5c3_with(home(), vec!["why".into(), "-n".into(), "typo".into()]).await;
+    assert!(text.contains("there is no namespace typo") && code == Some(2), "{text}");
+    let (text, code) = c5c3_with(home(), status(&["-o", "json"])).await;
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&value["ready"], code), (&json!(false), Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_without_rights_is_told_so_and_the_role_view_is_enough() {
+    let Some(cluster) = TestCluster::embedded("it impersonates a person").await.unwrap() else { return };
+    cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
+    let port = cluster.listen().unwrap();
+    let mut kubeconfig: serde_json::Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(port.kubeconfig()).unwrap()).unwrap();
+    kubeconfig["users"][0]["user"]["as"] = json!("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let (text, code) = c5c3(file.clone(), &["status"]).await;
+    assert!(text.contains("you may not list controlplanes") && code == Some(2), "{code:?} {text}");
+    let (text, code) = c5c3(file.clone(), &["why"]).await;
+    assert!(text.contains("you may not list controlplanes") && code == Some(2), "{code:?} {text}");
+
+    let roles = Command::new(env!("CARGO_BIN_EXE_c5c3")).arg("manifests").output().unwrap().stdout;
+    let roles: Vec<serde_json::Value> = serde_saphyr::from_multiple(&String::from_utf8(roles).unwrap()).unwrap();
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "ada"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}]});
+    for object in roles
+        .iter()
+        .filter(|role| role["metadata"]["name"] == "c5c3-view" && role["kind"] == "ClusterRole")
+        .chain([&binding])
+    {
+        let kind = object["kind"].as_str().unwrap();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind));
+        let api: Api<DynamicObject> = Api::all_with(cluster.client(), &resource);
+        let name = object["metadata"]["name"].as_str().unwrap();
+        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
+    }
+    // The cluster adds the rules to `view` by itself, a moment later.
+    let begun = std::time::Instant::now();
+    loop {
+        let (text, code) = c5c3(file.clone(), &["status"]).await;
+        if text.contains("there is no ControlPlane") && code == Some(1) {
+            return;
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{code:?} {text}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    let command = format!("{} completions bash | head -1", env!("CARGO_BIN_EXE_c5c3"));
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let version = Command::new(env!("CARGO_BIN_EXE_c5c3")).args(["version", "-o", "json"]).output().unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&version.stdout).unwrap()["version"].is_string());
 }

@@ -96,7 +96,23 @@ fn an_unknown_kind_is_one_line_with_the_one_that_was_meant() {
 #[test]
 fn kinds_of_others_are_skipped_when_asked() {
     let (lines, code) = validate("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", &["--ignore-foreign"]);
-    assert_eq!((lines, code), (vec!["1 objects, no problems".to_owned()], 0));
+    assert_eq!((lines, code), (vec!["0 checked, 1 skipped".to_owned()], 0));
+}
+
+#[test]
+fn the_items_of_a_list_are_looked_into() {
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Namespace\n  metadata: {name: a}\n\
+                - apiVersion: c5c3.io/v1alpha1\n  kind: ControlPlane\n  metadata: {name: lab}\n  spec:\n    infrastructure:\n\
+                \u{20}     mariadb: {replicas: 2}\n";
+    let (lines, code) = validate(list, &["--ignore-foreign"]);
+    assert_eq!(code, 1);
+    assert!(
+        lines.len() == 1
+            && lines[0].starts_with("-:12: controlplane/lab: spec.infrastructure.mariadb.replicas: is even"),
+        "{lines:?}"
+    );
+    let (lines, code) = validate(&list.replace("replicas: 2", "replicas: 1"), &["--ignore-foreign"]);
+    assert_eq!((lines, code), (vec!["1 checked, no problems; 1 skipped".to_owned()], 0));
 }
 
 #[test]

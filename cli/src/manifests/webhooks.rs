@@ -94,7 +94,7 @@ fn registration(kind: &str, path: &str, own: &str, kinds: &[&Kind], namespace: O
     registration
 }
 
-fn rule(kind: &Kind) -> Value {
+pub(super) fn rule(kind: &Kind) -> Value {
     let spec = &kind.crd().spec;
     let version = kind.api_version().rsplit('/').next().unwrap_or_default();
     json!({

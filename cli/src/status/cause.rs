@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::tree::Tree;
 use super::world::{Object, Said, World};
-use super::{fields, pods};
+use super::{fields, pods, reach};
 
 /// How deep a chain is followed before it is taken for a circle.
 const DEEPEST: usize = 12;
@@ -15,7 +15,15 @@ const MOST: usize = 4;
 
 /// What keeps the objects from being ready; nothing when they are.
 pub(crate) fn trees(world: &World, asked: &[&Object]) -> Vec<Tree> {
-    asked.iter().filter(|object| object.wait.is_some()).map(|object| Search { world }.explain(object, &[])).collect()
+    let waiting = asked.iter().filter(|object| is_down(object));
+    let mut trees: Vec<Tree> = waiting.map(|object| Search { world }.explain(object, &[])).collect();
+    if !trees.is_empty() {
+        trees.extend(world.nodes_down().map(|(node, message)| {
+            let tree = Tree::new(node.reference.short(), format!("NotReady: {message}"));
+            tree.remedy(format!("kubectl describe node {}", node.reference.name))
+        }));
+    }
+    trees
 }
 
 /// The objects that are explained without a name: ControlPlanes, or what of ours there is when there are none.
@@ -58,7 +66,7 @@ impl<'a> Search<'a> {
             _ => self.below(object, &way),
         };
         if children.is_empty() && tree.remedy.is_empty() {
-            return self.end(tree, object);
+            return self.end(tree, object, &way);
         }
         tree.children(few(children))
     }
@@ -119,12 +127,21 @@ impl<'a> Search<'a> {
             }
             return tree.remedy(format!("lower the {short} that pods request, or add a node: kubectl describe nodes"));
         }
+        if let Some((container, limit)) = pods::out_of_memory(pod) {
+            let limit = limit.map(|limit| format!(", {limit}")).unwrap_or_default();
+            return tree.remedy(format!(
+                "the kernel killed {container} because it used more memory than its limit{limit}: raise resources.limits.memory"
+            ));
+        }
         for halted in pods::halted(pod).into_iter().take(2) {
             if is_image_trouble(halted.reason) {
                 tree = tree.remedy(format!("{} does not exist, or cannot be pulled", halted.image));
-                tree = match fields::of_image(halted.image, way) {
-                    Some(field) => tree.remedy(format!("{field} names it: correct it, or provide the image")),
-                    None => tree.remedy("provide it: build it and import it on the nodes, or push it to its registry"),
+                tree = match (fields::of_release(halted.image, way), fields::of_image(halted.image, way)) {
+                    (Some(remedy), _) => tree.remedy(remedy),
+                    (None, Some(field)) => tree.remedy(format!("{field} names it: correct it, or provide the image")),
+                    (None, None) => {
+                        tree.remedy("provide it: build it and import it on the nodes, or push it to its registry")
+                    }
                 };
                 continue;
             }
@@ -146,6 +163,7 @@ impl<'a> Search<'a> {
                 )),
             };
         }
+        tree = reach::remedies(self.world, pod, way).into_iter().fold(tree, Tree::remedy);
         if tree.remedy.is_empty() {
             tree = tree.remedy(format!("kubectl describe pod {}{}", pod.reference.name, in_namespace(pod)));
         }
@@ -172,7 +190,12 @@ impl<'a> Search<'a> {
     }
 
     /// An object that is not ready and says nothing more: where to look.
-    fn end(&self, tree: Tree, object: &Object) -> Tree {
+    fn end(&self, tree: Tree, object: &Object, way: &[&Object]) -> Tree {
+        if object.wait.as_ref().is_some_and(|wait| wait.reason() == "ScaledToZero") {
+            let field =
+                fields::of_no_replicas(way).unwrap_or_else(|| format!("spec.replicas of {}", object.reference.short()));
+            return tree.remedy(format!("{field} is 0: set it to 1 or more"));
+        }
         let mut tree = match self.world.warning(object) {
             Some((reason, message)) => tree.remedy(format!("{reason}: {message}")),
             None => tree,
@@ -232,6 +255,7 @@ impl<'a> Search<'a> {
 fn is_down(object: &Object) -> bool {
     match object.kind() {
         "Pod" => !pods::is_ready(object),
+        "Node" => object.condition("Ready").is_none_or(|ready| ready["status"] != "True"),
         _ => object.wait.is_some(),
     }
 }
@@ -266,7 +290,7 @@ fn first_false(object: &Object) -> Option<String> {
 }
 
 /// What is wrong with the spec, a line for each problem.
-fn invalid(object: &Object) -> Option<&str> {
+pub(super) fn invalid(object: &Object) -> Option<&str> {
     object
         .condition("Ready")
         .filter(|ready| ready["reason"] == "InvalidSpec")

@@ -17,11 +17,34 @@ pub(super) fn of_image(image: &str, way: &[&Object]) -> Option<String> {
     })
 }
 
+/// What to do about an image that a ControlPlane chooses by its release; none if another field of it names the image.
+pub(super) fn of_release(image: &str, way: &[&Object]) -> Option<String> {
+    let plane = way.first().filter(|object| object.kind() == "ControlPlane")?;
+    if of_image(image, &way[..1]).is_some() {
+        return None;
+    }
+    let release = plane.text("/spec/openStackRelease")?;
+    let name = image.rsplit('/').next()?.split([':', '@']).next()?;
+    Some(format!(
+        "spec.openStackRelease of {} ({release}) chooses it: provide the image; on an embedded cluster \
+         `c5c3 image import {name} --release {release}`",
+        plane.reference.short()
+    ))
+}
+
 /// The field that names the server which a container of a pod was to reach; none if it was there for something else.
 pub(super) fn of_server(pod: &Object, container: &str, way: &[&Object]) -> Option<String> {
     let arguments = pods::arguments(pod, container);
     let host = arguments.iter().rev().nth(1).filter(|_| container.starts_with("reach-"))?;
     of_value(host, way)
+}
+
+/// The highest field, of those on the way, by which a workload has no replicas.
+pub(super) fn of_no_replicas(way: &[&Object]) -> Option<String> {
+    way.iter().filter(|object| is_written_by_people(object)).find_map(|object| {
+        let field = path_to(&object.value["spec"], "spec", &|value| value["replicas"] == 0)?;
+        Some(format!("{field}.replicas of {}", object.reference.short()))
+    })
 }
 
 /// The highest field, of those on the way, that holds this text.
@@ -67,7 +90,7 @@ fn path_to(value: &Value, path: &str, meant: &dyn Fn(&Value) -> bool) -> Option<
 }
 
 /// The path of the first field whose path ends with `wanted`.
-fn place_of(value: &Value, path: &str, wanted: &str) -> Option<String> {
+pub(crate) fn place_of(value: &Value, path: &str, wanted: &str) -> Option<String> {
     if leads(value, wanted) {
         return Some(format!("{path}.{wanted}"));
     }

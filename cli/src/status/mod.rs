@@ -1,10 +1,13 @@
 //! `c5c3 status`, `why` and `logs`: how a cluster is, whichever it is, told from what may be read of it.
 
 mod cause;
+mod endpoints;
 mod fields;
 mod logs;
+mod names;
 mod overview;
 mod pods;
+mod reach;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -13,33 +16,57 @@ mod world;
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_kit::KindRef;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use serde_json::{Value, json};
 
-use crate::args::{LogsArgs, StatusArgs, WhyArgs};
+use crate::args::{ClusterArgs, LogsArgs, Output, StatusArgs, WhyArgs};
 use crate::cluster::block_on;
-use crate::{Done, print};
+use crate::{Done, print, print_json, target};
 
+pub(crate) use fields::place_of;
 pub(crate) use overview::trees as overview;
-pub(crate) use read::world;
+pub(crate) use read::{kinds, world};
 pub(crate) use tree::{State, Tree};
 pub(crate) use world::World;
 
+/// How often a cluster is looked at that is waited for.
+const INTERVAL: Duration = Duration::from_secs(1);
+
 pub(crate) fn status(args: &StatusArgs) -> Done {
     block_on(async {
-        let world = look(args).await?;
-        let trees = overview(&world);
-        if trees.is_empty() && world.unready.is_none() {
-            return Err("there is no ControlPlane; make one: kubectl apply -f examples/controlplane/".into());
+        let begun = Instant::now();
+        let asked = Asked::new(&args.cluster).await?;
+        loop {
+            let world = asked.look().await?;
+            let mut trees = overview(&world);
+            let is_ready = !trees.is_empty() && world.unready.is_none() && trees.iter().all(Tree::is_ready);
+            let is_late = begun.elapsed().as_secs() >= args.timeout;
+            if args.wait && !is_ready && !is_late {
+                tokio::time::sleep(INTERVAL).await;
+                continue;
+            }
+            if trees.is_empty() && world.unready.is_none() {
+                asked.why_empty(&world).await?;
+                let none = "there is no ControlPlane; create one: `c5c3 up`, or kubectl apply -f FILE\n";
+                shown(&trees, &world, args.output, is_ready, none)?;
+                return Ok(ExitCode::FAILURE);
+            }
+            trees.extend(endpoints::silent(&world).await);
+            shown(&trees, &world, args.output, is_ready, "")?;
+            return Ok(if is_ready { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        print(&text(&trees, &world))
     })?
 }
 
 pub(crate) fn why(args: &WhyArgs) -> Done {
     block_on(async {
-        let world = look(&args.cluster).await?;
+        let cluster = Asked::new(&args.cluster).await?;
+        let world = cluster.look().await?;
         let asked =
             match &args.object {
                 Some(path) => {
@@ -51,26 +78,48 @@ pub(crate) fn why(args: &WhyArgs) -> Done {
                 }
                 None => cause::unasked(&world),
             };
-        let trees = cause::trees(&world, &asked);
-        if trees.is_empty() && world.unready.is_none() {
-            return print(if asked.is_empty() { "there is nothing to ask about\n" } else { "all is ready\n" });
+        if asked.is_empty() && world.unready.is_none() {
+            cluster.why_empty(&world).await?;
         }
-        print(&text(&trees, &world))?;
-        Ok(ExitCode::FAILURE)
+        let mut trees = cause::trees(&world, &asked);
+        let is_ready = trees.is_empty() && world.unready.is_none();
+        if args.object.is_none() {
+            trees.extend(endpoints::silent(&world).await);
+        }
+        let none = if asked.is_empty() { "there is nothing to ask about\n" } else { "all is ready\n" };
+        shown(&trees, &world, args.output, is_ready, none)?;
+        Ok(if is_ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })?
 }
 
 pub(crate) fn logs(args: &LogsArgs) -> Done {
     block_on(async {
-        let client = client(&args.cluster).await?;
-        let world = world(&client, args.cluster.namespace.as_deref()).await?;
+        let asked = Asked::new(&args.cluster).await?;
+        let world = asked.look().await?;
         let pods = logs::pods_of(&world, &args.service);
         if pods.is_empty() {
+            asked.why_empty(&world).await?;
             return Err(format!("no pod works for {}; kubectl get pods -A lists them all", args.service));
         }
-        logs::print(&client, &pods, args.follow, args.lines).await?;
+        if let Some(container) = args.container.as_deref().filter(|name| !logs::has_container(&pods, name)) {
+            let names = logs::containers_of(&pods).join(", ");
+            return Err(format!("no pod of {} has a container {container}; there are {names}", args.service));
+        }
+        logs::print(&asked.client, &pods, args).await;
         Ok(ExitCode::SUCCESS)
     })?
+}
+
+/// Prints trees, or `none` when there are none.
+fn shown(trees: &[Tree], world: &World, output: Output, is_ready: bool, none: &str) -> Done {
+    match output {
+        Output::Json => {
+            let items: Vec<Value> = trees.iter().map(Tree::json).collect();
+            print_json(&json!({"ready": is_ready, "items": items, "notListed": world.unread, "unready": world.unready}))
+        }
+        Output::Text if trees.is_empty() && world.unready.is_none() => print(none),
+        Output::Text => print(&text(trees, world)),
+    }
 }
 
 /// Trees as text, above them why the API server is not ready, and below them what could not be looked at.
@@ -81,29 +130,54 @@ fn text(trees: &[Tree], world: &World) -> String {
     }
     text += &trees.iter().map(Tree::render).collect::<Vec<_>>().join("\n");
     if !world.unread.is_empty() {
-        let _ = writeln!(text, "\nnot looked at: {}", world.unread.join(", "));
+        let _ = writeln!(text, "\nnot listed: {}", world.unread.join(", "));
     }
     text
 }
 
-async fn look(args: &StatusArgs) -> Result<World, String> {
-    world(&client(args).await?, args.namespace.as_deref()).await
+/// The cluster that is asked, and what of it.
+struct Asked<'a> {
+    client: Client,
+    url: String,
+    namespace: Option<&'a str>,
 }
 
-/// The cluster of the kubeconfig, or of the pod; without either, the one on this machine.
-async fn client(args: &StatusArgs) -> Result<Client, String> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let unusable =
-        |error: &dyn std::fmt::Display| format!("no cluster: {error}; set KUBECONFIG, or start one: c5c3 up");
-    let own = crate::up::folder(&args.data)?.kubeconfig();
-    let config = match Config::infer().await {
-        Ok(config) => config,
-        Err(_) if own.exists() => {
-            let read = Kubeconfig::read_from(&own).map_err(|error| unusable(&error))?;
-            let options = KubeConfigOptions::default();
-            Config::from_custom_kubeconfig(read, &options).await.map_err(|error| unusable(&error))?
+impl<'a> Asked<'a> {
+    async fn new(args: &'a ClusterArgs) -> Result<Self, String> {
+        let config = target::config(&args.target, args.data.as_deref()).await?;
+        let url = config.cluster_url.to_string();
+        let client = Client::try_from(config).map_err(|error| format!("no cluster: {}", target::root(&error)))?;
+        Ok(Self { client, url, namespace: args.namespace.as_deref() })
+    }
+
+    async fn look(&self) -> Result<World, String> {
+        let world = world(&self.client, self.namespace).await;
+        world.map_err(|error| {
+            format!(
+                "the API at {} does not answer: {error}; start the cluster, or name another with --kubeconfig",
+                self.url
+            )
+        })
+    }
+
+    /// An error if nothing was seen because the account may not look, or because there is no such namespace.
+    async fn why_empty(&self, world: &World) -> Result<(), String> {
+        let wanted = format!("{} (not allowed)", KindRef::of::<ControlPlane>().resource.plural);
+        if world.unread.contains(&wanted) {
+            return Err(match self.namespace {
+                Some(namespace) => format!(
+                    "you may not list controlplanes in the namespace {namespace}; ask for the ClusterRole view there"
+                ),
+                None => "you may not list controlplanes in all namespaces; name one that you may look at with -n, or \
+                    ask for the ClusterRole view"
+                    .into(),
+            });
         }
-        Err(error) => return Err(unusable(&error)),
-    };
-    Client::try_from(config).map_err(|error| unusable(&error))
+        let Some(namespace) = self.namespace else { return Ok(()) };
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        match namespaces.get_metadata(namespace).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Err(format!("there is no namespace {namespace}")),
+            _ => Ok(()),
+        }
+    }
 }

@@ -1,11 +1,26 @@
 //! `c5c3 status` as a value: each ControlPlane, its parts, and of those that are not ready what runs for them.
 
+use super::cause::{invalid, unasked};
 use super::tree::{State, Tree};
 use super::world::{Object, World};
 
-/// A tree for each ControlPlane.
+/// A tree for each ControlPlane, or for each object of ours where there is none, and one for each node that is not ready.
 pub(crate) fn trees(world: &World) -> Vec<Tree> {
-    world.of_kind("ControlPlane").map(|object| control_plane(world, object)).collect()
+    let mut trees: Vec<Tree> = unasked(world)
+        .into_iter()
+        .map(|object| if object.kind() == "ControlPlane" { control_plane(world, object) } else { alone(world, object) })
+        .collect();
+    if !trees.is_empty() {
+        trees.extend(world.nodes_down().map(|(node, message)| {
+            Tree::new(node.reference.short(), format!("NotReady: {message}")).state(State::Stuck)
+        }));
+    }
+    trees
+}
+
+/// An object that belongs to no ControlPlane.
+fn alone(world: &World, object: &Object) -> Tree {
+    Tree { label: title(object), ..part(world, object) }
 }
 
 fn control_plane(world: &World, object: &Object) -> Tree {
@@ -66,7 +81,7 @@ fn title(object: &Object) -> String {
 }
 
 fn state(object: &Object) -> State {
-    let is_invalid = object.condition("Ready").is_some_and(|ready| ready["reason"] == "InvalidSpec");
+    let is_invalid = invalid(object).is_some();
     let waits = object.value["status"]["waitingFor"].as_array().into_iter().flatten();
     let stuck = is_invalid || waits.into_iter().any(|wait| wait["failed"] == true);
     match &object.wait {
@@ -80,14 +95,36 @@ fn says(world: &World, object: &Object) -> String {
     let since = object.condition("Ready").and_then(|ready| ready["lastTransitionTime"].as_str());
     let since = since.and_then(|since| world.ago(since)).map(|ago| format!(" {ago}")).unwrap_or_default();
     match (&object.wait, object.kind()) {
-        (None, _) => match object.text("/status/endpoint") {
-            Some(endpoint) => format!("ready{since} at {endpoint}"),
-            None => format!("ready{since}"),
+        (None, _) => match public_endpoint(world, object).or_else(|| object.text("/status/endpoint")) {
+            Some(endpoint) => format!("ready{since} at {endpoint}{}", version(object)),
+            None => format!("ready{since}{}", version(object)),
         },
+        _ if invalid(object).is_some() => {
+            let first = invalid(object).and_then(|problems| problems.lines().next()).unwrap_or_default();
+            format!("invalid spec{since}: {first}")
+        }
         (Some(_), "ControlPlane") => {
             let phase = object.text("/status/phase").map(|phase| format!(": {phase}")).unwrap_or_default();
             format!("waiting{since}{phase}")
         }
-        (Some(wait), _) => wait.now.clone().unwrap_or_else(|| wait.condition.clone()),
+        (Some(wait), _) => format!("{}{}", wait.now.as_ref().unwrap_or(&wait.condition), version(object)),
+    }
+}
+
+/// Where users reach the service, if its ControlPlane says so.
+fn public_endpoint<'a>(world: &'a World, object: &Object) -> Option<&'a str> {
+    let pointer = format!("/spec/services/{}/publicEndpoint", object.kind().to_lowercase());
+    let plane =
+        world.of_kind("ControlPlane").find(|plane| world.owned_by(plane).any(|child| child.uid() == object.uid()));
+    plane?.text(&pointer)
+}
+
+/// The version that runs and the step of an upgrade to another.
+fn version(object: &Object) -> String {
+    let text = |field: &str| object.text(&format!("/status/{field}"));
+    match (text("installedRelease"), text("targetRelease"), text("upgradePhase")) {
+        (Some(installed), Some(target), Some(phase)) => format!(", upgrade {installed} -> {target}: {phase}"),
+        (Some(installed), ..) => format!(", version {installed}"),
+        _ => String::new(),
     }
 }

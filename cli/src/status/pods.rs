@@ -55,6 +55,19 @@ fn halt(status: &Value) -> Option<Halted<'_>> {
     })
 }
 
+/// A container that was killed because it used more memory than it may, and how much that is.
+pub(crate) fn out_of_memory(pod: &Object) -> Option<(&str, Option<&str>)> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let mut statuses = lists.iter().flat_map(|list| pod.list(list));
+    let name = statuses.find_map(|status| {
+        let states = [&status["state"]["terminated"], &status["lastState"]["terminated"]];
+        states.iter().any(|state| state["reason"] == "OOMKilled").then(|| status["name"].as_str())?
+    })?;
+    let mut containers = ["/spec/initContainers", "/spec/containers"].into_iter().flat_map(|list| pod.list(list));
+    let limit = containers.find(|container| container["name"] == name);
+    Some((name, limit.and_then(|container| container["resources"]["limits"]["memory"].as_str())))
+}
+
 /// Why a pod has no node; none if it has one.
 pub(crate) fn unscheduled(pod: &Object) -> Option<&str> {
     let scheduled = pod.condition("PodScheduled").filter(|scheduled| scheduled["status"] == "False")?;
@@ -85,6 +98,13 @@ pub(crate) fn claims(pod: &Object) -> impl Iterator<Item = &str> {
     pod.list("/spec/volumes").iter().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
 }
 
+/// Since when a container runs that has not passed its startup probe.
+fn starting(pod: &Object) -> Option<&str> {
+    let statuses = pod.list("/status/containerStatuses").iter();
+    let mut starting = statuses.filter(|status| status["started"] == false && status["restartCount"] == 0);
+    starting.find_map(|status| status["state"]["running"]["startedAt"].as_str())
+}
+
 /// How a pod is, in a few words.
 pub(crate) fn says(world: &World, pod: &Object) -> String {
     if let Some(message) = unscheduled(pod) {
@@ -99,8 +119,15 @@ pub(crate) fn says(world: &World, pod: &Object) -> String {
             (None, false) => format!("{}: {}", halted.reason, halted.message),
         };
     }
-    if let Some((reason, message)) = world.warning(pod) {
+    // A startup probe fails until a container has started: that is how it starts.
+    let warning = world
+        .warning(pod)
+        .filter(|(reason, message)| !(*reason == "Unhealthy" && message.starts_with("Startup probe failed")));
+    if let Some((reason, message)) = warning {
         return format!("{reason}: {message}");
+    }
+    if let Some(ago) = starting(pod).and_then(|since| world.ago(since)) {
+        return format!("starting for {ago}");
     }
     match pod.text("/status/phase") {
         Some("Running") => "runs, and is not ready yet".to_owned(),

@@ -16,7 +16,8 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{ListParams, LogParams};
 use kube::{Api, Client};
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 use super::pods;
 use super::world::{Object, World};
+use crate::target;
 
 /// How many lines of a container that ended are looked at.
 const LINES: i64 = 20;
@@ -39,7 +41,7 @@ async fn unready(client: &Client) -> Option<String> {
 }
 
 /// Everything that is looked at: no Secrets, and nothing but lists.
-fn kinds() -> Vec<KindRef> {
+pub(crate) fn kinds() -> Vec<KindRef> {
     vec![
         KindRef::of::<ControlPlane>(),
         KindRef::of::<SecretAggregate>(),
@@ -74,6 +76,8 @@ fn kinds() -> Vec<KindRef> {
         KindRef::of::<Pod>(),
         KindRef::of::<PersistentVolumeClaim>(),
         KindRef::of::<StorageClass>(),
+        KindRef::of::<NetworkPolicy>(),
+        KindRef::of::<Node>(),
         KindRef::of::<Event>(),
     ]
 }
@@ -93,9 +97,7 @@ pub(crate) async fn world(client: &Client, namespace: Option<&str>) -> Result<Wo
             Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => {
                 world.unread.push(format!("{} (not allowed)", kind.resource.plural));
             }
-            Err(error) => {
-                return Err(format!("cannot read the cluster: {error}; is it running, and KUBECONFIG its own?"));
-            }
+            Err(error) => return Err(target::root(&error)),
         }
     }
     world.objects.sort_by_key(|object| object.reference.to_string());

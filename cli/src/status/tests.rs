@@ -234,3 +234,143 @@ fn a_server_that_cannot_write_is_told_of_before_all_else() {
     let first = "the API server is not ready:\n[-]store failed: the log cannot be written: No space left on device\n\n";
     assert!(text.starts_with(first) && text.len() > first.len(), "{text}");
 }
+
+#[test]
+fn an_image_of_a_release_is_imported_and_not_named_on_an_object_that_is_written_back() {
+    let image = "ghcr.io/c5c3/keystone:29.0.0";
+    let pulling = json!({"spec": {"containers": [{"name": "keystone", "image": image}]}, "status": {"phase": "Pending",
+        "containerStatuses": [{"name": "keystone", "image": image, "restartCount": 0, "state": {"waiting": {
+            "reason": "ImagePullBackOff", "message": "Back-off pulling image"}}}]}});
+    let mut lab = lab(&waits_for("pod/keystone-1-x"));
+    lab["spec"]["openStackRelease"] = json!("2026.1");
+    let text = why(vec![lab, pod("keystone-1-x", "", &pulling)]);
+    assert!(text.contains("spec.openStackRelease of controlplane/lab (2026.1) chooses it"), "{text}");
+    assert!(text.contains("c5c3 image import keystone --release 2026.1"), "{text}");
+}
+
+#[test]
+fn a_service_that_is_switched_off_is_told_with_the_field_that_does_so() {
+    let mut lab = lab(&waits_for("keystone/keystone"));
+    lab["spec"]["services"]["keystone"]["replicas"] = json!(0);
+    let off = json!({"spec": {"replicas": 0}, "status": {"observedGeneration": 1}});
+    let text = why(vec![
+        lab,
+        keystone(&json!([{"object": "deployment/keystone", "condition": "Available"}])),
+        object("apps/v1", "Deployment", "keystone", "keystone-keystone", &off),
+    ]);
+    assert!(text.contains("is scaled to 0 replicas"), "{text}");
+    assert!(text.contains("spec.services.keystone.replicas of controlplane/lab is 0: set it to 1 or more"), "{text}");
+}
+
+#[test]
+fn events_of_an_earlier_pod_of_the_same_name_are_not_told() {
+    let event = |uid: &str| {
+        let about = json!({"kind": "Pod", "name": "mariadb-0", "uid": uid});
+        let rest =
+            json!({"involvedObject": about, "type": "Warning", "reason": "FailedMount", "message": "no such secret"});
+        object("v1", "Event", "mariadb-0.1", "", &rest)
+    };
+    let told = |uid: &str| {
+        let starting = json!({"status": {"phase": "Pending"}});
+        let pod = pod("mariadb-0", "statefulset-mariadb", &starting);
+        why(vec![lab(&waits_for("mariadb/mariadb")), mariadb(), stateful_set(), pod, event(uid)])
+            .contains("FailedMount")
+    };
+    assert!(told("pod-mariadb-0") && !told("another"));
+}
+
+#[test]
+fn a_pod_that_starts_is_not_called_unhealthy() {
+    let event = json!({"involvedObject": {"kind": "Pod", "name": "mariadb-0"}, "type": "Warning", "reason": "Unhealthy",
+        "message": "Startup probe failed: connection refused"});
+    let starting = json!({"status": {"phase": "Running", "containerStatuses": [{"name": "mariadb", "started": false,
+        "restartCount": 0, "state": {"running": {"startedAt": "2026-01-01T00:02:11Z"}}}]}});
+    let text = why(vec![
+        lab(&waits_for("mariadb/mariadb")),
+        mariadb(),
+        stateful_set(),
+        pod("mariadb-0", "statefulset-mariadb", &starting),
+        object("v1", "Event", "mariadb-0.1", "", &event),
+    ]);
+    assert!(text.contains("starting for 3s") && !text.contains("Unhealthy"), "{text}");
+}
+
+#[test]
+fn a_database_out_of_reach_is_named_with_the_policy_that_selects_it() {
+    let policy = |name: &str, owner: &str| {
+        let spec = json!({"spec": {"podSelector": {"matchLabels": {"app": "mariadb"}}, "policyTypes": ["Ingress"]}});
+        object("networking.k8s.io/v1", "NetworkPolicy", name, owner, &spec)
+    };
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let database =
+        object("k8s.mariadb.com/v1alpha1", "MariaDB", "mariadb", "controlplane-lab", &json!({"status": ready}));
+    let mut server = pod(
+        "mariadb-0",
+        "mariadb-mariadb",
+        &json!({"status": {"phase": "Running", "conditions": ready["conditions"]}}),
+    );
+    server["metadata"]["labels"] = json!({"app": "mariadb"});
+    let mut keystone = keystone(&waits_for("pod/keystone-1-x"));
+    keystone["spec"]["database"] = json!({"clusterRef": {"name": "mariadb"}});
+    let event = json!({"involvedObject": {"kind": "Pod", "name": "keystone-1-x"}, "type": "Warning", "reason": "Unhealthy",
+        "message": "Readiness probe failed: HTTP probe failed with statuscode: 503"});
+    let text = why(vec![
+        lab(&waits_for("keystone/keystone")),
+        keystone,
+        pod("keystone-1-x", "", &json!({"status": {"phase": "Running"}})),
+        object("v1", "Event", "keystone-1-x.1", "", &event),
+        database,
+        server,
+        policy("deny-db", ""),
+        policy("mariadb", "mariadb-mariadb"),
+    ]);
+    assert!(text.contains("look whether it reaches its database, mariadb/mariadb on port 3306"), "{text}");
+    assert!(text.contains("networkpolicy/deny-db selects pod/mariadb-0"), "{text}");
+    assert!(!text.contains("networkpolicy/mariadb "), "ours lets in whom it should: {text}");
+}
+
+#[test]
+fn a_container_that_ran_out_of_memory_is_told_so() {
+    let killed = json!({"spec": {"containers": [{"name": "mariadb", "resources": {"limits": {"memory": "20Mi"}}}]},
+        "status": {"phase": "Running", "containerStatuses": [{"name": "mariadb", "restartCount": 4,
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, "state": {"running": {}}}]}});
+    let text = why(vec![
+        lab(&waits_for("mariadb/mariadb")),
+        mariadb(),
+        stateful_set(),
+        pod("mariadb-0", "statefulset-mariadb", &killed),
+    ]);
+    assert!(text.contains("used more memory than its limit, 20Mi: raise resources.limits.memory"), "{text}");
+}
+
+#[test]
+fn objects_without_a_control_plane_and_nodes_that_are_down_are_shown() {
+    let aggregate = object(
+        "c5c3.io/v1alpha1",
+        "SecretAggregate",
+        "copy",
+        "",
+        &json!({"status": {"conditions": [
+        not_ready("SourceMissing", "secret/queue-user not found")]}}),
+    );
+    let mut node = object(
+        "v1",
+        "Node",
+        "node-2",
+        "",
+        &json!({"status": {"conditions": [
+        {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}]}}),
+    );
+    node["metadata"]["namespace"] = Value::Null;
+    let text = status(vec![aggregate, node]);
+    assert!(text.contains("secretaggregate/copy in cellar") && text.contains("queue-user not found"), "{text}");
+    assert!(text.contains("✗ node/node-2") && text.contains("Kubelet stopped posting"), "{text}");
+}
+
+#[test]
+fn a_tree_is_a_value_too() {
+    let world = world(vec![lab(&waits_for("mariadb/mariadb")), mariadb()]);
+    let value = overview(&world)[0].json();
+    assert_eq!((&value["state"], &value["object"]), (&json!("Waiting"), &json!("controlplane/lab in cellar")));
+    assert_eq!(value["children"][0]["object"], "mariadb/mariadb");
+}

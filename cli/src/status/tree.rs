@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Value, json};
+
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -64,6 +66,22 @@ impl Tree {
 
     pub(crate) fn children(self, children: Vec<Tree>) -> Self {
         Self { children, ..self }
+    }
+
+    /// Whether it, and everything below it, is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.is_none_or(|state| state == State::Ready) && self.children.iter().all(Self::is_ready)
+    }
+
+    /// The tree as a value.
+    pub(crate) fn json(&self) -> Value {
+        let children: Vec<Value> = self.children.iter().map(Self::json).collect();
+        let mut value =
+            json!({"object": self.label, "message": self.says, "remedy": self.remedy, "children": children});
+        if let Some(state) = self.state {
+            value["state"] = format!("{state:?}").into();
+        }
+        value
     }
 
     /// The tree as lines that fit on a screen.

@@ -8,6 +8,8 @@ use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use serde_json::Value;
 
+use super::names;
+
 /// An object as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
@@ -127,7 +129,8 @@ impl World {
         };
         let is_it = |object: &&Object| {
             let names = &object.reference.resource;
-            let called = names.kind.eq_ignore_ascii_case(kind) || names.plural == kind;
+            let called =
+                names.kind.eq_ignore_ascii_case(kind) || names.plural == kind || names::is_short(kind, &names.kind);
             let here = object.namespace().is_none() || namespace.is_none() || object.namespace() == namespace;
             called && here && object.reference.name == name
         };
@@ -155,18 +158,33 @@ impl World {
 
     /// The newest warning about an object, if there is one: its reason and what it says.
     pub(crate) fn warning(&self, object: &Object) -> Option<(&str, &str)> {
+        // An object of the same name before this one had another uid.
+        let is_its = |event: &Object| match (event.text("/involvedObject/uid"), object.uid()) {
+            (Some(about), Some(uid)) => about == uid,
+            _ => true,
+        };
         let about = |event: &&Object| {
             event.text("/involvedObject/name") == Some(object.reference.name.as_str())
                 && event.text("/involvedObject/kind") == Some(object.kind())
                 && event.namespace() == object.namespace()
+                && is_its(event)
                 && event.text("/type") == Some("Warning")
         };
         let when = |event: &&Object| {
-            let times = ["/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+            let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
             times.iter().find_map(|time| event.text(time)).map(ToOwned::to_owned)
         };
         let newest = self.of_kind("Event").filter(about).max_by_key(when)?;
         Some((newest.text("/reason").unwrap_or_default(), newest.text("/message").unwrap_or_default()))
+    }
+
+    /// The nodes that are not ready, with what they say.
+    pub(crate) fn nodes_down(&self) -> impl Iterator<Item = (&Object, &str)> {
+        let down = |node: &Object| node.condition("Ready").is_none_or(|ready| ready["status"] != "True");
+        self.of_kind("Node").filter(move |node| down(node)).map(|node| {
+            let message = node.condition("Ready").and_then(|ready| ready["message"].as_str());
+            (node, message.unwrap_or("its kubelet has not said anything yet"))
+        })
     }
 
     /// How long ago that was, in one unit or two.

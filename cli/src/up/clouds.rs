@@ -27,18 +27,27 @@ struct Login {
     authorities: Option<PathBuf>,
 }
 
-/// Writes the file for the administrator of a Keystone.
+/// Writes the file for the administrator of a Keystone, unless it is as it should be.
 pub(super) async fn write(client: &Client, folder: &Folder, keystone: &Value) -> Result<(), String> {
     let mut login = login(client, keystone).await?;
     let failed = |path: &Path, error| format!("cannot write {}: {error}", path.display());
     if let Some(authorities) = authorities(client, keystone).await? {
         let path = folder.path().join("clouds-ca.crt");
-        private(&path, &authorities).map_err(|error| failed(&path, error))?;
+        if std::fs::read_to_string(&path).ok().as_ref() != Some(&authorities) {
+            private(&path, &authorities).map_err(|error| failed(&path, error))?;
+        }
         login.authorities = Some(path);
     }
-    let text = document(&login).to_string();
-    // JSON is YAML, and needs no quoting of ours.
-    private(&path(folder), &text).map_err(|error| failed(&path(folder), error))
+    let path = path(folder);
+    let text = text(&login)?;
+    if std::fs::read_to_string(&path).is_ok_and(|now| now == text) {
+        return Ok(());
+    }
+    private(&path, &text).map_err(|error| failed(&path, error))
+}
+
+fn text(login: &Login) -> Result<String, String> {
+    serde_saphyr::to_string(&document(login)).map_err(|error| format!("cannot write clouds.yaml: {error}"))
 }
 
 /// The certificate authority of Keystone's certificate, PEM; none without TLS, or if a public authority signed it.
@@ -109,7 +118,7 @@ fn document(login: &Login) -> Value {
 }
 
 /// Writes a file that only its owner may read, all at once.
-fn private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn private(path: &Path, text: &str) -> std::io::Result<()> {
     let partial = path.with_extension("part");
     let mut file = std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
     file.write_all(text.as_bytes())?;
@@ -134,7 +143,9 @@ mod tests {
             region: "RegionOne".into(),
             authorities: Some("/lab/clouds-ca.crt".into()),
         };
-        private(&path, &document(&login).to_string()).unwrap();
+        let text = text(&login).unwrap();
+        assert!(text.lines().count() > 10 && text.starts_with("clouds:\n"), "people read it: {text}");
+        private(&path, &text).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let read: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(read["clouds"]["c5c3"]["auth"]["password"], "it's \"quoted\": #1");

@@ -8,13 +8,14 @@ use c5c3_cluster::Folder;
 use c5c3_images::Catalogue;
 use c5c3_kit::Probe;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::Scope;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{clouds, images, live};
+use crate::validate;
 
 /// Who applied it, among the managers of its fields.
 const MANAGER: &str = "c5c3-up";
@@ -25,6 +26,9 @@ const ENDPOINT_MANAGER: &str = "c5c3-up-endpoint";
 /// How often it is looked whether Keystone has an address.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// How often it is looked whether the way into the cloud has changed.
+const FOLLOWED_EVERY: Duration = Duration::from_secs(2);
+
 /// How long it may take until the kinds of others are installed.
 const INSTALLED: Duration = Duration::from_secs(30);
 
@@ -34,11 +38,19 @@ pub(super) struct Wanted {
     documents: Vec<Value>,
     /// The ControlPlane among it.
     plane: ControlPlane,
+    /// Whether we say where its Keystone is reached: nobody else does.
+    publishes: bool,
 }
 
 impl Wanted {
     /// What a file asks for, or the built-in one. Mistakes are found before anything is started.
     pub(super) fn read(file: Option<&Path>) -> Result<Self, String> {
+        if let Some(path) = file {
+            let problems = validate::problems(path);
+            if !problems.is_empty() {
+                return Err(problems.join("\n"));
+            }
+        }
         let (name, text) = match file {
             None => ("the built-in ControlPlane".to_owned(), include_str!("small.yaml").to_owned()),
             Some(path) => {
@@ -52,8 +64,38 @@ impl Wanted {
         let (Some(plane), None) = (planes.next(), planes.next()) else {
             return Err(format!("{name}: must hold one ControlPlane; start with examples/controlplane/"));
         };
-        let plane = c5c3_kit::controller::parse(plane).map_err(|problems| format!("{name}:\n{problems}"))?;
-        Ok(Self { documents, plane })
+        let plane: ControlPlane =
+            c5c3_kit::controller::parse(plane).map_err(|problems| format!("{name}:\n{problems}"))?;
+        let publishes = !has_public_endpoint(&plane);
+        Ok(Self { documents, plane, publishes })
+    }
+
+    /// The ControlPlane that a cluster has already, the oldest if there are several. It is left as it is.
+    pub(super) async fn found(client: &Client) -> Result<Option<Self>, String> {
+        let planes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<ControlPlane>(&()));
+        let listed = match planes.list(&ListParams::default()).await {
+            Ok(listed) => listed.items,
+            // A new cluster does not know the kind yet.
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            Err(error) => return Err(format!("cannot list ControlPlanes: {error}")),
+        };
+        let oldest = listed.into_iter().min_by_key(|plane| (plane.creation_timestamp(), plane.name_any()));
+        let Some(object) = oldest else { return Ok(None) };
+        let publishes = object.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(ENDPOINT_MANAGER));
+        let value = serde_json::to_value(&object).map_err(|error| error.to_string())?;
+        // One that is wrong goes on with what ran before, and says itself what is wrong with it.
+        let plane = c5c3_kit::controller::parse(&value).or_else(|_| {
+            let metadata = json!({"name": object.name_any(), "namespace": object.namespace()});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {}}))
+        });
+        let plane: ControlPlane =
+            plane.map_err(|error| format!("cannot read controlplane/{}: {error}", object.name_any()))?;
+        Ok(Some(Self { documents: Vec::new(), plane, publishes }))
+    }
+
+    /// How it is called in messages.
+    pub(super) fn title(&self) -> String {
+        format!("controlplane/{} in {}", self.plane.name_any(), self.namespace())
     }
 
     /// The images that its pods are made of: one for each part that the catalogue has an image for.
@@ -90,7 +132,7 @@ impl Wanted {
         let (namespace, name) = (self.namespace(), self.plane.name_any());
         let has_keystone = c5c3_operator_controlplane::parts(&self.plane).contains(&"keystone");
         let publish = async {
-            if has_keystone && !self.has_public_endpoint() {
+            if has_keystone && self.publishes {
                 publish(client, &namespace, &name).await;
             }
         };
@@ -108,9 +150,35 @@ impl Wanted {
         come
     }
 
-    fn has_public_endpoint(&self) -> bool {
-        let keystone = self.plane.spec.services.as_ref().and_then(|services| services.keystone.as_ref());
-        keystone.is_some_and(|keystone| keystone.public_endpoint.is_some())
+    /// Keeps the way in open, for ever: the address of Keystone changes with its Service, and the administrator's password with
+    /// its Secret.
+    pub(super) async fn follow(&self, client: &Client, folder: &Folder) {
+        let (namespace, name) = (self.namespace(), self.plane.name_any());
+        loop {
+            tokio::time::sleep(FOLLOWED_EVERY).await;
+            if let Err(error) = self.follow_once(client, folder, (&namespace, &name)).await {
+                tracing::debug!(error, "the way into the cloud cannot be looked at");
+            }
+        }
+    }
+
+    async fn follow_once(
+        &self,
+        client: &Client,
+        folder: &Folder,
+        (namespace, name): (&str, &str),
+    ) -> Result<(), String> {
+        let keystone = keystone(client, namespace).await?;
+        if self.publishes {
+            let planes: Api<DynamicObject> =
+                Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<ControlPlane>(&()));
+            let plane = planes.get(name).await.map_err(|error| format!("cannot read controlplane/{name}: {error}"))?;
+            let url = clouds::url(client, namespace, &keystone).await?;
+            if plane.data.pointer("/spec/services/keystone/publicEndpoint") != Some(&json!(url)) {
+                try_publish(client, namespace, name).await?;
+            }
+        }
+        clouds::write(client, folder, &keystone).await
     }
 
     async fn apply(&self, client: &Client) -> Result<(), String> {
@@ -193,6 +261,11 @@ async fn answers(client: &Client, namespace: &str) -> bool {
     answer.inspect_err(|said| tracing::debug!(said, "keystone does not answer yet")).is_ok()
 }
 
+fn has_public_endpoint(plane: &ControlPlane) -> bool {
+    let keystone = plane.spec.services.as_ref().and_then(|services| services.keystone.as_ref());
+    keystone.is_some_and(|keystone| keystone.public_endpoint.is_some())
+}
+
 async fn keystone(client: &Client, namespace: &str) -> Result<Value, String> {
     let resource = ApiResource::erase::<c5c3_api::openstack::Keystone>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
@@ -243,5 +316,74 @@ mod tests {
         let wrong = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {infrastructure: {mariadb: {replicas: 2}}}}";
         std::fs::write(&path, wrong).unwrap();
         assert!(Wanted::read(Some(&path)).err().unwrap().contains("spec.infrastructure.mariadb.replicas: is even"));
+    }
+
+    #[tokio::test]
+    async fn a_control_plane_that_is_there_is_gone_on_with() {
+        let cluster = c5c3_harness::TestCluster::start().await.unwrap();
+        let client = cluster.client();
+        cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
+        let planes: Api<DynamicObject> =
+            Api::default_namespaced_with(client.clone(), &ApiResource::erase::<ControlPlane>(&()));
+        let mine = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "mine"},
+            "spec": {"infrastructure": {"valkey": {"replicas": 1}}}});
+        planes.patch("mine", &PatchParams::apply("someone"), &Patch::Apply(&mine)).await.unwrap();
+        let found = Wanted::found(&client).await.unwrap().unwrap();
+        assert_eq!(found.title(), format!("controlplane/mine in {}", cluster.namespace()));
+        assert_eq!((found.images(), found.documents.len(), found.publishes), (vec!["valkey"], 0, false));
+        let endpoint = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "mine"},
+            "spec": {"services": {"keystone": {"publicEndpoint": "http://10.0.0.1:5000/v3"}}}});
+        planes.patch("mine", &PatchParams::apply(ENDPOINT_MANAGER), &Patch::Apply(&endpoint)).await.unwrap();
+        assert!(Wanted::found(&client).await.unwrap().unwrap().publishes, "the address is ours to follow");
+    }
+
+    #[tokio::test]
+    async fn another_address_or_password_of_keystone_is_followed() {
+        let cluster = c5c3_harness::TestCluster::start().await.unwrap();
+        let client = cluster.client();
+        for (version, kind) in
+            [("c5c3.io/v1alpha1", "ControlPlane"), ("keystone.openstack.c5c3.io/v1alpha1", "Keystone")]
+        {
+            cluster.install(&c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
+        }
+        let put = async |object: Value| {
+            let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+            api.patch(&name, &PatchParams::apply("someone").force(), &Patch::Apply(&object)).await.unwrap();
+        };
+        let secret = |password: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": password},
+            "metadata": {"name": "keystone-admin-credentials"}})
+        };
+        let service = |port: u16| {
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "keystone"},
+            "spec": {"ports": [{"name": format!("p{port}"), "port": port}]}})
+        };
+        put(json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "lab"}, "spec": {}}))
+            .await;
+        put(json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone", "metadata": {"name": "keystone"},
+            "spec": {"database": {"host": "db", "database": "keystone", "secretRef": {"name": "x"}}, "cache": {"servers": ["c:1"]}}}))
+        .await;
+        let data = tempfile::tempdir().unwrap();
+        let folder = Folder::new(data.path()).unwrap();
+        let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "lab", "namespace": cluster.namespace()}, "spec": {"services": {"keystone": {}}}});
+        let plane = c5c3_kit::controller::parse(&plane).unwrap();
+        let wanted = Wanted { documents: Vec::new(), plane, publishes: true };
+        for (password, port) in [("first", 5000), ("second", 5000), ("second", 6000)] {
+            put(secret(password)).await;
+            put(service(port)).await;
+            wanted.follow_once(&client, &folder, (cluster.namespace(), "lab")).await.unwrap();
+            let clouds = std::fs::read_to_string(clouds::path(&folder)).unwrap();
+            assert!(clouds.contains(password) && clouds.contains(&format!(":{port}/v3")), "{clouds}");
+            let planes: Api<DynamicObject> =
+                Api::default_namespaced_with(client.clone(), &ApiResource::erase::<ControlPlane>(&()));
+            let public =
+                planes.get("lab").await.unwrap().data["spec"]["services"]["keystone"]["publicEndpoint"].clone();
+            assert!(public.as_str().unwrap().ends_with(&format!(":{port}/v3")), "{public}");
+        }
     }
 }

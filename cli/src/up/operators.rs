@@ -31,6 +31,9 @@ pub(super) async fn install(client: &Client) -> Result<(), String> {
             apply(client, &object).await.map_err(|error| format!("cannot apply the RBAC rules of {name}: {error}"))?;
         }
     }
+    for role in manifests::people() {
+        apply(client, &role).await.map_err(|error| format!("cannot say what people may do: {error}"))?;
+    }
     Ok(())
 }
 
@@ -58,7 +61,7 @@ async fn define(
     definitions.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(definition)).await.map(drop)
 }
 
-async fn apply(client: &Client, object: &Value) -> Result<(), kube::Error> {
+pub(super) async fn apply(client: &Client, object: &Value) -> Result<(), kube::Error> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let version = text("/apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));

@@ -16,6 +16,21 @@ pub(super) struct Document {
 }
 
 impl Document {
+    /// The items of a List, each with the lines that it has in it; the document itself if it is none.
+    pub(super) fn items(mut self) -> Vec<Self> {
+        let is_list = self.value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+        let Some(Value::Array(items)) = self.value.get_mut("items").filter(|_| is_list).map(Value::take) else {
+            return vec![self];
+        };
+        let item = |(index, value): (usize, Value)| {
+            let place = format!("items[{index}]");
+            let inner = |path: &str| path.strip_prefix(&place).map(|rest| rest.trim_start_matches('.').to_owned());
+            let lines = self.lines.iter().filter_map(|(path, line)| Some((inner(path)?, *line))).collect();
+            Self { value, lines }.items()
+        };
+        items.into_iter().enumerate().flat_map(item).collect()
+    }
+
     /// The line of the field at that path, or of the nearest field around it that is there.
     pub(super) fn line_of(&self, path: &str) -> u64 {
         let mut path = path;

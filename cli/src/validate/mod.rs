@@ -8,30 +8,39 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use c5c3_api::{Kind, Problem};
+use c5c3_kit::Operator;
 use serde_json::Value;
 
 use self::document::Document;
 use self::source::Source;
 use crate::args::ValidateArgs;
-use crate::{Done, print};
+use crate::{Done, operator, print, rules};
 
 pub(crate) fn run(args: &ValidateArgs) -> Done {
     let mut old = Vec::new();
     for read in args.old.iter().flat_map(|file| read(file)) {
         old.extend(read?.1.into_iter().map(|document| document.value));
     }
-    let (mut lines, mut checked) = (Vec::new(), 0);
-    for read in args.files.iter().flat_map(|file| read(file)) {
+    // Whether an operator may reach into other namespaces is said where it is started.
+    let operators = operator::all(true);
+    let (mut lines, mut checked, mut skipped) = (Vec::new(), 0, 0);
+    for read in args.files.iter().chain(&args.paths).flat_map(|file| read(file)) {
         match read {
             Ok((name, documents)) => {
-                checked += documents.len();
-                lines.extend(documents.iter().flat_map(|document| check(&name, document, &old, args.ignore_foreign)));
+                for document in &documents {
+                    if args.ignore_foreign && is_foreign(&document.value) {
+                        skipped += 1;
+                        continue;
+                    }
+                    checked += 1;
+                    lines.extend(check(&name, document, &old, &operators));
+                }
             }
             Err(line) => lines.push(line),
         }
     }
     if lines.is_empty() {
-        return print(&format!("{checked} objects, no problems\n"));
+        return print(&summary(checked, skipped));
     }
     let mut text = String::new();
     for line in &lines {
@@ -41,19 +50,55 @@ pub(crate) fn run(args: &ValidateArgs) -> Done {
     Ok(ExitCode::FAILURE)
 }
 
+/// The problems of a file, one line each; kinds of others are skipped.
+pub(crate) fn problems(path: &Path) -> Vec<String> {
+    let operators = operator::all(true);
+    let lines = |read: Result<(String, Vec<Document>), String>| match read {
+        Ok((name, documents)) => {
+            let own = documents.iter().filter(|document| !is_foreign(&document.value));
+            own.flat_map(|document| check(&name, document, &[], &operators)).collect()
+        }
+        Err(line) => vec![line],
+    };
+    read(path).into_iter().flat_map(lines).collect()
+}
+
+/// What was looked at, when nothing was wrong with it.
+fn summary(checked: usize, skipped: usize) -> String {
+    let objects = if checked == 1 { "object" } else { "objects" };
+    match (checked, skipped) {
+        (0, 0) => "there is no object to check\n".into(),
+        (_, 0) => format!("{checked} {objects}, no problems\n"),
+        (0, _) => format!("0 checked, {skipped} skipped\n"),
+        _ => format!("{checked} checked, no problems; {skipped} skipped\n"),
+    }
+}
+
+/// Whether an object is of a kind of another project.
+fn is_foreign(object: &Value) -> bool {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let is_ours = c5c3_api::all().iter().any(|known| known.group() == group(version));
+    !version.is_empty() && object["kind"].is_string() && !is_ours
+}
+
 /// The documents of a file, or of each file of a folder, with its name; `Err` is the line to print in their place.
 fn read(path: &Path) -> Vec<Result<(String, Vec<Document>), String>> {
     match Source::find(path) {
         Ok(sources) => sources
             .into_iter()
-            .map(|source| source.and_then(|source| document::parse(&source).map(|documents| (source.name, documents))))
+            .map(|source| source.and_then(|source| document::parse(&source).map(|found| (source.name, flat(found)))))
             .collect(),
         Err(line) => vec![Err(line)],
     }
 }
 
+/// The documents, with the items of each List in its place.
+fn flat(documents: Vec<Document>) -> Vec<Document> {
+    documents.into_iter().flat_map(Document::items).collect()
+}
+
 /// The lines of one object.
-fn check(file: &str, document: &Document, old: &[Value], ignore_foreign: bool) -> Vec<String> {
+fn check(file: &str, document: &Document, old: &[Value], operators: &[Operator]) -> Vec<String> {
     let object = &document.value;
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
@@ -65,15 +110,15 @@ fn check(file: &str, document: &Document, old: &[Value], ignore_foreign: bool) -
         )];
     }
     let Some(known) = c5c3_api::find(version, kind) else {
-        let foreign = !c5c3_api::all().iter().any(|known| known.group() == group(version));
-        if foreign && ignore_foreign {
-            return Vec::new();
-        }
-        return vec![format!("{file}:{}: {}", document.line_of("kind"), unknown_kind(version, kind, foreign))];
+        let unknown = unknown_kind(version, kind, is_foreign(object));
+        return vec![format!("{file}:{}: {unknown}", document.line_of("kind"))];
     };
     let before = old.iter().find(|old| same_object(old, object));
     let mut problems: Vec<Problem> = metadata(object, known);
     problems.extend(known.check(object, before).iter().cloned());
+    if problems.is_empty() {
+        problems.extend(rules::review(operators, object).iter().cloned());
+    }
     let name = object["metadata"]["name"].as_str().unwrap_or("(no name)");
     let about = format!("{}/{name}", kind.to_lowercase());
     let mut lines: Vec<(u64, &Problem)> =

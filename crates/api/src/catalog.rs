@@ -134,6 +134,11 @@ fn rules<K: DeserializeOwned + Rules>(object: Value) -> Problems {
         // The schema let something through that the type refuses, such as a cron expression that never fires.
         Err(error) => {
             let said = error.inner().to_string();
+            // What serde says of a missing field is about the object that lacks it.
+            if let Some(field) = said.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+                let path = format!("{}.{field}", error.path()).trim_start_matches('.').to_owned();
+                return vec![problem(path, "is missing", format!("set {field}"))].into();
+            }
             let (what, fix) = said.split_once("; ").unwrap_or((&said, ""));
             vec![problem(error.path().to_string(), what, fix)].into()
         }

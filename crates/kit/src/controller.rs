@@ -4,13 +4,14 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use c5c3_api::{Problems, problem};
+use jiff::Timestamp;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::condition::ConditionState;
-use crate::inputs::Inputs;
+use crate::inputs::{Found, Inputs};
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
 use crate::probe::Probe;
@@ -118,6 +119,21 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// From what the API holds to the type: the rules that the command line and the webhook apply too.
     fn parse(&self, object: &Value) -> Result<Self::Kind, Problems> {
         parse(object)
+    }
+}
+
+/// What a controller finds wrong with an object by itself, whatever the cluster holds: what `validate` says when nothing that
+/// the object refers to is there. Nothing is said of an object that breaks the rules of its kind, which [`parse`] tells.
+pub(crate) fn review<C: Controller>(controller: &C, object: &Value) -> Problems {
+    let Ok(parsed) = controller.parse(object) else { return Problems::default() };
+    let mut inputs = Inputs::new(parsed, Timestamp::UNIX_EPOCH);
+    // What is missing leads to nothing, so this ends.
+    while let Some(reference) = controller.needs(&inputs).into_iter().find(|needed| !inputs.has_read(needed)) {
+        inputs.insert(reference, Found::Missing);
+    }
+    match controller.validate(&inputs) {
+        Verdict::Invalid(problems) => problems,
+        Verdict::Valid(_) | Verdict::Wait(_) => Problems::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events for people: one when something changes, counted when it repeats.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -14,9 +14,23 @@ use crate::wait::shortened;
 /// The longest note that the API takes, in bytes.
 const LONGEST_NOTE: usize = 1024;
 
-/// Publishes events in the name of one operator. Repeated ones become a series: kube's recorder keeps count.
+/// How many objects and reasons are remembered. One that is forgotten begins a new series.
+const MOST: usize = 4096;
+
+/// Publishes events in the name of one operator. Repeated ones become a series: kube's recorder keeps count. It keeps the
+/// first note of a series, so that another note begins a series of its own.
 #[derive(Clone)]
 pub struct Events {
+    client: Client,
+    reporter: Reporter,
+    series: Arc<Mutex<HashMap<SeriesKey, Series>>>,
+}
+
+/// The uid of the object, and the reason.
+type SeriesKey = (String, String);
+
+struct Series {
+    note: String,
     recorder: Recorder,
 }
 
@@ -24,15 +38,32 @@ impl Events {
     /// Publishes in the name of `operator`.
     pub fn new(client: Client, operator: &str) -> Self {
         let reporter = Reporter { controller: operator.to_owned(), instance: std::env::var("POD_NAME").ok() };
-        Self { recorder: Recorder::new(client, reporter) }
+        Self { client, reporter, series: Arc::default() }
+    }
+
+    /// The recorder of the series that an event belongs to.
+    fn recorder(&self, uid: &str, reason: &str, note: &str) -> Recorder {
+        let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (uid.to_owned(), reason.to_owned());
+        if let Some(series) = all.get(&key).filter(|series| series.note == note) {
+            return series.recorder.clone();
+        }
+        if all.len() >= MOST {
+            all.clear();
+        }
+        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        all.insert(key, Series { note: note.to_owned(), recorder: recorder.clone() });
+        recorder
     }
 
     /// Publishes one event. A failure to do so is logged and holds up nothing.
     pub async fn publish(&self, about: &Ref, uid: &str, warning: bool, reason: &str, note: &str) {
+        let note = shortened(note.to_owned(), LONGEST_NOTE);
+        let recorder = self.recorder(uid, reason, &note);
         let event = Event {
             type_: if warning { EventType::Warning } else { EventType::Normal },
             reason: reason.to_owned(),
-            note: Some(shortened(note.to_owned(), LONGEST_NOTE)),
+            note: Some(note),
             action: "Reconcile".into(),
             secondary: None,
         };
@@ -44,7 +75,7 @@ impl Events {
             uid: Some(uid.to_owned()),
             ..ObjectReference::default()
         };
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
+        if let Err(error) = recorder.publish(&event, &reference).await {
             tracing::warn!(%error, reason, "cannot publish an event");
         }
     }
@@ -74,6 +105,23 @@ mod tests {
 
     use super::*;
     use crate::Plan;
+    use crate::testing::FakeApi;
+
+    #[tokio::test]
+    async fn another_note_of_the_same_reason_is_told_and_the_same_one_is_counted() {
+        let (api, tree) = (FakeApi::default(), Ref::namespaced::<Secret>("orchard", "tree"));
+        let events = Events::new(api.client(), "gardener");
+        for note in ["spec.a is wrong", "spec.a is wrong", "spec.b is wrong"] {
+            events.publish(&tree, "1", true, "InvalidSpec", note).await;
+        }
+        let told = api.all("events.k8s.io/v1", "Event");
+        let mut notes: Vec<(&str, i64)> = told
+            .iter()
+            .map(|event| (event["note"].as_str().unwrap(), event["series"]["count"].as_i64().unwrap_or(1)))
+            .collect();
+        notes.sort_unstable();
+        assert_eq!(notes, [("spec.a is wrong", 2), ("spec.b is wrong", 1)]);
+    }
 
     #[test]
     fn an_event_is_new_until_it_was_in_a_plan_and_again_when_it_comes_back() {

@@ -5,13 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use c5c3_api::Problems;
 use futures::FutureExt;
 use kube::{Client, Resource};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
-use crate::controller::Controller;
+use crate::controller::{self, Controller};
 use crate::http::{Readiness, Unhealthy};
 use crate::leader::{Candidate, Election};
 use crate::metrics::Metrics;
@@ -42,6 +44,9 @@ type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Starts a controller, and drops what says that it is broken once it works again.
 type Starter = Arc<dyn Fn(Start, Option<Unhealthy>) -> Running + Send + Sync>;
 
+/// What a controller finds wrong with an object by itself.
+type Review = Box<dyn Fn(&Value) -> Problems + Send + Sync>;
+
 /// How soon a controller is started again that panicked outside a reconcile.
 const RESTART_AFTER: Duration = Duration::from_secs(10);
 
@@ -51,13 +56,15 @@ pub struct Operator {
     kinds: Vec<(String, String)>,
     access: Access,
     controllers: Vec<Starter>,
+    /// One for each of the kinds.
+    reviews: Vec<Review>,
 }
 
 impl Operator {
     /// An operator without controllers. Its name is its field manager and the value of its ownership label: it must
     /// never change.
     pub fn new(name: &'static str) -> Self {
-        Self { name, kinds: Vec::new(), access: Access::default(), controllers: Vec::new() }
+        Self { name, kinds: Vec::new(), access: Access::default(), controllers: Vec::new(), reviews: Vec::new() }
     }
 
     /// Adds a controller; `make` is called each time it starts, which is once per leadership.
@@ -67,6 +74,8 @@ impl Operator {
     {
         self.access.extend(Access::of(&make()));
         self.kinds.push((C::Kind::api_version(&()).into_owned(), C::Kind::kind(&()).into_owned()));
+        let reviewer = make();
+        self.reviews.push(Box::new(move |object| controller::review(&reviewer, object)));
         self.controllers.push(Arc::new(move |start: Start, broken: Option<Unhealthy>| {
             let controller = make();
             let expected = start.readiness.add_pending();
@@ -86,6 +95,16 @@ impl Operator {
     /// `apiVersion` and `kind` of each kind that it looks after.
     pub fn kinds(&self) -> &[(String, String)] {
         &self.kinds
+    }
+
+    /// What it would refuse of an object, whatever the cluster holds; nothing of a kind that it does not look after. The rules
+    /// of the kind itself are not among it.
+    pub fn review(&self, object: &Value) -> Problems {
+        let is_it = |(version, kind): &(String, String)| {
+            object["apiVersion"] == version.as_str() && object["kind"] == kind.as_str()
+        };
+        let found = self.kinds.iter().position(is_it);
+        found.map(|index| (self.reviews[index])(object)).unwrap_or_default()
     }
 
     /// What it has to be allowed.

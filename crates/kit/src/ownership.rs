@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, ObjectMeta};
 
@@ -83,6 +83,18 @@ impl Owner {
     pub fn created(&self, object: &ObjectMeta) -> bool {
         annotation(object, OWNER) == Some(&self.path())
             && label(object, MANAGED_BY).is_some_and(|by| by == self.manager)
+    }
+
+    /// Whether the object is a child of ours that lost its labels or its owner reference: one of the two still has our uid,
+    /// no other controller has claimed the object, and its fields are ours. Copies of our labels on an object of another
+    /// operator do not make it ours, because that operator is the field manager of the copy.
+    pub(crate) fn has_lost(&self, object: &ObjectMeta) -> bool {
+        let controllers = || object.owner_references.iter().flatten().filter(|owner| owner.controller == Some(true));
+        let is_ours =
+            |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(self.manager) && entry.subresource.is_none();
+        (label(object, OWNER_UID) == Some(&self.uid) || controllers().any(|owner| owner.uid == self.uid))
+            && controllers().all(|owner| owner.uid == self.uid)
+            && object.managed_fields.iter().flatten().any(|entry| is_ours(&entry))
     }
 
     /// Whether the child's labels, annotation and owner reference are those that [`Owner::mark`] gives it.

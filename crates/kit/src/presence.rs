@@ -10,7 +10,7 @@ use crate::apply::Executor;
 use crate::error::Error;
 use crate::job_order::is_job;
 use crate::object::{Ref, is_not_found, is_unknown_kind};
-use crate::ownership::{MANAGED_BY, OWNER, annotation, is_claimed, label};
+use crate::ownership::{MANAGED_BY, OWNER, annotation, is_claimed, label, owner_of};
 use crate::plan::Child;
 use crate::wait::Wait;
 
@@ -47,15 +47,28 @@ impl Executor<'_> {
         let is_inherited = child.kept.is_some() && self.owner.created(&found);
         let may_adopt = child.adoptable && !is_claimed(&found);
         // A Secret with generated values is used as it is, whatever created it.
-        if self.owner.owns(&found) || is_inherited || may_adopt || !child.random_keys.is_empty() {
+        let is_ours = self.owner.owns(&found) || self.owner.has_lost(&found);
+        if is_ours || is_inherited || may_adopt || !child.random_keys.is_empty() {
             return Ok(Presence::Ours(Box::new(found)));
         }
         let wait = Wait::on(&reference)
             .condition("is not managed by another owner")
             .now(format!("already exists and is {}", managed_by(&found)))
-            .look_at("delete or rename it")
+            .look_at(self.way_out(&found))
             .failed("ForeignObject");
         Ok(Presence::Refused(Box::new(wait)))
+    }
+
+    /// What to do about a foreign object. One that another object of ours owns holds that one's data, so it must stay.
+    fn way_out(&self, found: &ObjectMeta) -> String {
+        let Ref { resource, namespace, .. } = &self.owner.reference;
+        match owner_of(found, resource).filter(|other| *other != self.owner.reference) {
+            Some(other) => {
+                let (own, other) = (self.owner.reference.short(), other.seen_from(namespace.as_deref()));
+                format!("keep it, for {other} needs it: delete {own}, or create it in another namespace")
+            }
+            None => "give one of the two another name, or delete it if nothing uses it".into(),
+        }
     }
 
     /// A child with its status, from memory if it has not changed since; none if it is gone.

@@ -130,6 +130,10 @@ fn replicas(reference: &Ref, object: &DynamicObject, status: &Value) -> Option<W
         let now = format!("has {available} of {wanted} replicas available and makes no progress");
         return Some(wait.now(now).failed("RolloutStuck"));
     }
+    // A workload that is switched off has all replicas that it was asked for, and serves nothing.
+    if wanted == 0 && reference.resource.kind != "DaemonSet" {
+        return Some(wait.now("is scaled to 0 replicas, so it serves nothing").failed("ScaledToZero"));
+    }
     let left_over = if reference.resource.kind == "Deployment" { number("replicas") - updated } else { 0 };
     match () {
         () if updated < wanted => Some(wait.now(format!("{updated} of {wanted} updated, {available} available"))),
@@ -187,6 +191,20 @@ mod tests {
         assert_eq!(waits("apps/v1", "Deployment", old).as_deref(), Some("its status is about generation 1 of 2"));
         let zeros = json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
         assert_eq!(waits("apps/v1", "DaemonSet", zeros).as_deref(), Some("it has no status yet"));
+    }
+
+    #[test]
+    fn a_workload_without_replicas_is_not_ready() {
+        let off = |kind: &str| {
+            let object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x", "generation": 2},
+                "spec": {"replicas": 0}, "status": {"observedGeneration": 2}});
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
+            let reference = Ref { resource, namespace: None, name: "x".into() };
+            wait(&reference, &serde_json::from_value(object).unwrap()).map(|wait| wait.reason())
+        };
+        assert_eq!(off("Deployment").as_deref(), Some("ScaledToZero"));
+        assert_eq!(off("StatefulSet").as_deref(), Some("ScaledToZero"));
+        assert_eq!(off("DaemonSet"), None, "no node asks for a pod");
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Error {
 fn remedy(object: &Ref, error: &kube::Error) -> Option<String> {
     let kube::Error::Api(status) = error else { return None };
     // A webhook that does not answer is told as an internal error.
-    if status.message.contains("webhook") {
+    if status.message.contains("webhook") && !status.message.contains("denied the request") {
         return Some("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations".into());
     }
     let namespace = object.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
@@ -57,6 +57,8 @@ mod tests {
         assert_eq!(quota, ("ApplyRefused".into(), "kubectl describe resourcequotas -n orchard".into()));
         let right = reason(403, "user \"press\" cannot patch resource \"secrets\"").unwrap();
         assert!(right.1.contains("c5c3 manifests"), "{right:?}");
+        let denied = reason(422, "admission webhook \"gate\" denied the request: spec.size: must not shrink").unwrap();
+        assert!(denied.1.starts_with("correct what the message names"), "{denied:?}");
         assert!(reason(500, "failed calling webhook \"gate\": connection refused").unwrap().1.contains("webhook"));
         assert!(reason(422, "spec.size: must not shrink").is_some());
         for code in [401, 404, 409, 429, 500, 503] {

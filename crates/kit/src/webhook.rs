@@ -22,10 +22,14 @@ use tokio_util::sync::CancellationToken;
 /// An API server sends at most this much: an object, the old one, and the envelope.
 const LARGEST_REVIEW: usize = 7 * 1024 * 1024;
 
+/// What an operator would refuse of an object beside the rules of its kind.
+type Reviewer = Arc<dyn Fn(&Value) -> Problems + Send + Sync>;
+
 /// The kinds that are answered for.
 #[derive(Clone, Default)]
 pub struct Webhooks {
     kinds: Arc<HashMap<(String, String), &'static Kind>>,
+    review: Option<Reviewer>,
 }
 
 impl Webhooks {
@@ -33,7 +37,12 @@ impl Webhooks {
     pub fn new(kinds: impl IntoIterator<Item = &'static Kind>) -> Self {
         let kinds =
             kinds.into_iter().map(|kind| ((kind.api_version().to_owned(), kind.name().to_owned()), kind)).collect();
-        Self { kinds: Arc::new(kinds) }
+        Self { kinds: Arc::new(kinds), review: None }
+    }
+
+    /// Refuses also what an operator would call an invalid spec; see [`crate::Operator::review`].
+    pub fn reviewed(self, review: impl Fn(&Value) -> Problems + Send + Sync + 'static) -> Self {
+        Self { review: Some(Arc::new(review)), ..self }
     }
 
     /// The server's routes.
@@ -67,7 +76,10 @@ impl Webhooks {
         if old.as_ref().is_some_and(|old| old.get("spec") == object.get("spec")) {
             return response;
         }
-        let problems = kind.check(&object, old.as_ref());
+        let mut problems = kind.check(&object, old.as_ref());
+        if let Some(review) = self.review.as_ref().filter(|_| problems.is_empty()) {
+            problems = review(&object);
+        }
         if problems.is_empty() { response } else { refuse(response, request, &problems) }
     }
 

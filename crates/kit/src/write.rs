@@ -81,7 +81,10 @@ impl Executor<'_> {
         before: Option<&ObjectMeta>,
     ) -> Result<Arc<DynamicObject>, Error> {
         let reference = child.reference();
-        let mut live = self.send(&reference, &child.basis, object).await?;
+        let mut live = match self.send(&reference, &child.basis, object).await {
+            Err(error) if is_duplicate(&error) && before.is_some() => self.replace(&reference, object, error).await?,
+            sent => sent?,
+        };
         if child.basis != Basis::Any
             && let Some(claimed) = self.claim(&reference, &live).await?
         {
@@ -116,6 +119,19 @@ impl Executor<'_> {
         sent.map_err(|source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) })
     }
 
+    /// Puts our lists in the place of those that are there. A Service whose port was changed by another client has that port
+    /// beside ours after an apply, because ports are merged by their number, and two ports of one name are refused.
+    async fn replace(&self, reference: &Ref, object: &DynamicObject, refused: Error) -> Result<DynamicObject, Error> {
+        let patch = json!({"spec": object.data["spec"]});
+        let params = PatchParams { field_manager: Some(self.owner.manager.into()), ..PatchParams::default() };
+        let Ok(live) = reference.api(self.client.clone()).patch(&reference.name, &params, &Patch::Merge(patch)).await
+        else {
+            return Err(refused);
+        };
+        self.claim(reference, &live).await?;
+        self.send(reference, &Basis::Any, object).await
+    }
+
     /// Moves fields that were written by a create to the entry of our applies: an apply removes only fields of that entry, and
     /// a key that is pruned would stay.
     async fn claim(&self, reference: &Ref, live: &DynamicObject) -> Result<Option<DynamicObject>, Error> {
@@ -130,6 +146,12 @@ impl Executor<'_> {
             .map(Some)
             .map_err(|source| Error::ApplyFailed { object: Box::new(reference.clone()), source: Box::new(source) })
     }
+}
+
+/// Whether the API refuses an object because two items of a list have the same name.
+fn is_duplicate(error: &Error) -> bool {
+    let Error::ApplyFailed { source, .. } = error else { return false };
+    matches!(&**source, kube::Error::Api(status) if status.code == 422 && status.message.contains("Duplicate value"))
 }
 
 /// The managed fields with all of a manager's in its entry for applies; none if they are.

@@ -272,34 +272,35 @@ mod tests {
         Ref::namespaced::<k8s_openapi::api::core::v1::ConfigMap>("orchard", name)
     }
 
-    /// A brake that holds a child back, because it was deleted as often as it was created.
-    fn held() -> (Brake, Owner) {
+    /// A limit that holds a child back, because it was deleted as often as it was created.
+    fn held() -> (WriteLimit, Owner) {
         let owner = Owner { reference: child("tree"), uid: "1".into(), manager: "gardener" };
-        let brake = Brake::default();
+        let limit = WriteLimit::default();
         for second in 0..=10 {
             let live = ObjectMeta { uid: Some(format!("new-{second}")), ..changed_at(second) };
-            brake.note(&owner, &child("apple"), "apples", None, &live, at(second));
+            limit.note(&owner, &child("apple"), "apples", None, &live, at(second));
         }
-        assert!(brake.pause(&owner, &child("apple"), "apples", at(11)).is_some());
-        (brake, owner)
+        assert!(limit.pause(&owner, &child("apple"), "apples", at(11)).is_some());
+        (limit, owner)
     }
 
     #[test]
     fn a_child_that_we_delete_one_that_left_the_plan_and_those_of_an_owner_that_is_gone_are_forgotten() {
-        let is_held = |brake: &Brake, owner: &Owner| brake.pause(owner, &child("apple"), "apples", at(11)).is_some();
-        let (brake, owner) = held();
-        brake.release(&owner, &child("pear"));
-        brake.keep_only(&owner, &[child("apple")].into());
-        brake.forget(&child("bush"));
-        assert!(is_held(&brake, &owner), "that concerned others");
-        brake.release(&owner, &child("apple"));
-        assert!(!is_held(&brake, &owner));
-        let (brake, owner) = held();
-        brake.keep_only(&owner, &HashSet::new());
-        assert!(!is_held(&brake, &owner));
-        let (brake, owner) = held();
-        brake.forget(&owner.reference);
-        assert!(!is_held(&brake, &owner));
+        let is_held =
+            |limit: &WriteLimit, owner: &Owner| limit.pause(owner, &child("apple"), "apples", at(11)).is_some();
+        let (limit, owner) = held();
+        limit.release(&owner, &child("pear"));
+        limit.keep_only(&owner, &[child("apple")].into());
+        limit.forget(&child("bush"));
+        assert!(is_held(&limit, &owner), "that concerned others");
+        limit.release(&owner, &child("apple"));
+        assert!(!is_held(&limit, &owner));
+        let (limit, owner) = held();
+        limit.keep_only(&owner, &HashSet::new());
+        assert!(!is_held(&limit, &owner));
+        let (limit, owner) = held();
+        limit.forget(&owner.reference);
+        assert!(!is_held(&limit, &owner));
     }
 
     #[test]

@@ -58,16 +58,16 @@ pub fn rules<K: Resource>(
 }
 
 fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, PolicyError> {
-    let because = "it holds policies that the spec names";
-    let map: ConfigMap = inputs
-        .typed(reference)
-        .map_err(|wait| PolicyError::Wait(wait.because(because).with_reason("PolicyConfigMapMissing").into()))?;
-    let text = map.data.unwrap_or_default().remove(KEY).ok_or_else(|| {
-        let wait = Wait::on(reference)
-            .condition(format!("has the key {KEY}"))
-            .now(format!("has no key {KEY}"))
-            .because(because);
+    let namespace = reference.namespace.as_deref().unwrap_or_default();
+    let create = format!("create it: kubectl create configmap {} -n {namespace} --from-file={KEY}", reference.name);
+    let unusable = |wait: Wait| {
+        let wait = wait.because("spec.policyOverrides.configMapRef names it").look_at(create.clone());
         PolicyError::Wait(wait.with_reason("PolicyConfigMapMissing").into())
+    };
+    let map: ConfigMap = inputs.typed(reference).map_err(unusable)?;
+    let text = map.data.unwrap_or_default().remove(KEY).ok_or_else(|| {
+        let wait = Wait::on(reference).condition(format!("has the key {KEY}"));
+        unusable(wait.now(format!("has no key {KEY}")))
     })?;
     serde_saphyr::from_str(&text).map_err(|error| {
         let path = format!("spec.policyOverrides.configMapRef({}).{KEY}", reference.name);

@@ -219,7 +219,7 @@ impl Folder {
     }
 
     /// The process that runs the cluster now, if one does.
-    pub(crate) fn owner(&self) -> Option<u32> {
+    pub fn owner(&self) -> Option<u32> {
         let path = self.path.join("lock");
         let file = File::open(&path).ok()?;
         match file.try_lock_shared() {

@@ -176,6 +176,11 @@ pub enum InstallError {
     },
 }
 
+/// Whether a definition is one of these, not one that its own project installed.
+pub fn is_ours(definition: &CustomResourceDefinition) -> bool {
+    label(&definition.metadata, MANAGED_BY).is_some_and(|by| by == MANAGER)
+}
+
 /// Installs definitions and waits until they are served.
 pub async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<(), InstallError> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
@@ -183,7 +188,7 @@ pub async fn install(client: &Client, definitions: &[CustomResourceDefinition]) 
         let name = definition.name_any();
         let refused = |source| InstallError::Refused { name: name.clone(), source: Box::new(source) };
         let found = api.get_opt(&name).await.map_err(refused)?;
-        if found.is_none_or(|found| label(&found.metadata, MANAGED_BY).is_some_and(|by| by == MANAGER)) {
+        if found.as_ref().is_none_or(is_ours) {
             let params = PatchParams::apply(MANAGER).force();
             api.patch(&name, &params, &Patch::Apply(definition)).await.map_err(refused)?;
         }

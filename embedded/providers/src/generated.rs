@@ -2,9 +2,26 @@
 
 use rand::RngExt;
 use rand::distr::Alphanumeric;
+use sha2::{Digest, Sha512};
 
 /// Long enough that nobody guesses it: 32 letters and digits, which need no quoting in any configuration file or URL.
 const LENGTH: usize = 32;
+
+const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// The password for a purpose that belongs to another secret: it is the same for as long as that one is.
+pub(crate) fn derived(secret: &str, purpose: &str) -> String {
+    let mut hash = Sha512::new().chain_update(secret).chain_update([0u8]).chain_update(purpose);
+    let mut password = String::new();
+    while password.len() < LENGTH {
+        let bytes = hash.clone().finalize();
+        // Of each byte, only what every letter and digit is as likely for.
+        let usable = bytes.iter().filter(|byte| **byte < 248).map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()]);
+        password.extend(usable.map(char::from).take(LENGTH - password.len()));
+        hash.update(bytes);
+    }
+    password
+}
 
 /// A new password.
 pub(crate) fn password() -> String {
@@ -20,5 +37,13 @@ mod tests {
         let (one, other) = (password(), password());
         assert_ne!(one, other);
         assert!(one.len() == LENGTH && one.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+
+    #[test]
+    fn a_derived_password_is_the_same_for_the_same_secret_and_purpose_only() {
+        let one = derived("cookie", "user");
+        assert!(one.len() == LENGTH && one.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{one}");
+        assert_eq!(one, derived("cookie", "user"));
+        assert!(one != derived("cookie", "password") && one != derived("biscuit", "user"));
     }
 }

@@ -9,7 +9,7 @@ mod secret_aggregate;
 
 use c5c3_kit::Operator;
 
-pub use control_plane::{ControlPlanes, MEMCACHED_IMAGE, Need, PARTS, Part, SERVER_IMAGES, parts};
+pub use control_plane::{ControlPlanes, MEMCACHED_IMAGE, Need, PARTS, Part, SERVER_IMAGES, parts, service_objects};
 pub use secret_aggregate::SecretAggregates;
 
 /// The field manager, and the value of the ownership label. It must never change.

@@ -69,15 +69,13 @@ impl Controller for SecretAggregates {
         let mut resolved = Step::new("SourcesResolved").childless().done("every source exists");
         let mut available = Step::new("AllSourcesAvailable").done("the target holds every key");
         let mut data = Data::new();
-        for (reference, source) in &valid.sources {
+        for (index, (reference, source)) in valid.sources.iter().enumerate() {
             match inputs.typed::<Secret>(reference) {
-                Err(wait) => resolved = resolved.wait(named(wait, source).with_reason("SourceMissing")),
+                Err(wait) => resolved = resolved.wait(missing_source(wait, index)),
                 Ok(secret) => match taken(reference, source, secret.data.unwrap_or_default()) {
                     Ok(keys) => data.extend(keys),
                     Err(waits) => {
-                        available
-                            .waits
-                            .extend(waits.into_iter().map(|wait| named(wait, source).with_reason("KeyMissing")));
+                        available.waits.extend(waits.into_iter().map(|wait| missing_key(wait, index)));
                     }
                 },
             }
@@ -127,19 +125,25 @@ fn taken(reference: &Ref, source: &SecretSource, mut data: Data) -> Result<Data,
         match data.remove(key.source().as_str()) {
             Some(value) => drop(keys.insert(key.target().to_string(), value)),
             None => {
-                let (wanted, now) = (format!("has the key {}", key.source()), format!("has no key {}", key.source()));
-                missing.push(Wait::on(reference).condition(wanted).now(now));
+                missing.push(
+                    Wait::on(reference)
+                        .condition(format!("has the key {}", key.source()))
+                        .now(format!("has no key {}", key.source())),
+                );
             }
         }
     }
     if missing.is_empty() { Ok(keys) } else { Err(missing) }
 }
 
-fn named(wait: Wait, source: &SecretSource) -> Wait {
-    match &source.name {
-        Some(name) => wait.because(format!("it is the source {name}")),
-        None => wait.because("it is a source"),
-    }
+fn missing_source(wait: Wait, index: usize) -> Wait {
+    let remedy = format!("create it, or correct spec.sources[{index}]");
+    wait.because(format!("spec.sources[{index}].secretRef names it")).look_at(remedy).failed("SourceMissing")
+}
+
+fn missing_key(wait: Wait, index: usize) -> Wait {
+    let remedy = format!("add the key to it, or correct spec.sources[{index}].keys");
+    wait.because(format!("spec.sources[{index}].keys names it")).look_at(remedy).failed("KeyMissing")
 }
 
 fn current(inputs: &Inputs<SecretAggregate>, target: &Ref) -> Option<Data> {

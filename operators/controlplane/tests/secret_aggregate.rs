@@ -90,13 +90,19 @@ async fn a_missing_source_is_named_and_the_old_target_stays() {
     api.put(&secret("cloud", "db-root", &json!({"password": "b25l"})));
     api.put(&aggregate(&spec()));
     let ready = until_reason(api, "SourceMissing").await;
-    assert_eq!(ready["message"], "secret/queue-user does not exist; it is a source");
+    assert_eq!(
+        ready["message"],
+        "secret/queue-user does not exist; spec.sources[1].secretRef names it; create it, or correct spec.sources[1]"
+    );
 
     api.put(&secret("cloud", "queue-user", &json!({"username": "dHdv"})));
     until_reason(api, "AllSourcesAvailable").await;
     api.delete(&secret("cloud", "db-root", &Value::Null));
     let ready = until_reason(api, "SourceMissing").await;
-    assert_eq!(ready["message"], "secret/db-root does not exist; it is the source db");
+    assert_eq!(
+        ready["message"],
+        "secret/db-root does not exist; spec.sources[0].secretRef names it; create it, or correct spec.sources[0]"
+    );
     let target = api.get(&secret("cloud", "all-credentials", &Value::Null)).unwrap();
     assert_eq!(target["data"]["DB_PASSWORD"], "b25l");
 }
@@ -109,7 +115,10 @@ async fn a_missing_key_is_named() {
     api.put(&secret("cloud", "queue-user", &json!({"username": "dHdv"})));
     api.put(&aggregate(&spec()));
     let ready = until_reason(api, "KeyMissing").await;
-    assert_eq!(ready["message"], "secret/db-root has no key password; it is the source db");
+    assert_eq!(
+        ready["message"],
+        "secret/db-root has no key password; spec.sources[0].keys names it; add the key to it, or correct spec.sources[0].keys"
+    );
     assert_eq!(api.get(&secret("cloud", "all-credentials", &Value::Null)), None);
 }
 

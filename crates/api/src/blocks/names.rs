@@ -84,7 +84,13 @@ text! {
         match rest {
             Some(rest) if !rest.is_empty() && every(rest, |c| !c.is_whitespace()) => {
                 let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-                if host.is_empty() || host.contains('@') { Err(format!("{text:?} has no plain host; remove credentials")) } else { Ok(()) }
+                // The colons of an IPv6 address are in brackets.
+                let port = host.rsplit(']').next().and_then(|rest| rest.split_once(':')).map(|(_, port)| port);
+                match () {
+                    () if host.is_empty() || host.contains('@') => Err(format!("{text:?} has no plain host; remove credentials")),
+                    () if port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) || port.is_none() => Ok(()),
+                    () => Err(format!("{text:?} has no valid port; write a number from 1 to 65535 after the host, or no port")),
+                }
             }
             _ => Err(format!("{text:?} is not a URL; write http:// or https:// and a host")),
         }
@@ -147,6 +153,11 @@ mod tests {
         assert!(HostPort::new("a:1\n[database]").is_err());
         assert!(HttpUrl::new("https://keystone.openstack.svc.cluster.local:5000/v3").is_ok());
         assert!(HttpUrl::new("https://admin:secret@keystone/v3").is_err());
+        assert!(HttpUrl::new("http://[fd00::1]:5000").is_ok() && HttpUrl::new("http://[fd00::1]").is_ok());
+        for port in ["99999", "0", "", "five"] {
+            let error = HttpUrl::new(format!("http://keystone:{port}/v3")).unwrap_err();
+            assert!(error.contains("a number from 1 to 65535"), "{error}");
+        }
         assert!(OvsdbConnection::new("tcp:ovn-nb.ovn-system:6641").is_ok());
         assert!(OvsdbConnection::new("ovn-nb:6641").is_err());
         assert!(Host::new("fe80::1").is_ok());

@@ -95,10 +95,14 @@ text! {
     ["isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",
      "is not a size above zero; write a number with a unit, such as 10Gi or 512Mi"],
     |text| match super::quantity::bytes(text) {
+        Some(size) if size >= LARGEST => Err(format!("{text:?} is more than Kubernetes counts; write less than 1Ei")),
         Some(size) if size > 0.0 => Ok(()),
         _ => Err(format!("{text:?} is not a size above zero; write a number with a unit, such as 10Gi or 512Mi")),
     }
 }
+
+/// Kubernetes counts bytes in 63 bits.
+const LARGEST: f64 = (1u64 << 60) as f64;
 
 impl Size {
     /// The size in bytes, rounded down.
@@ -126,5 +130,6 @@ mod tests {
         assert_eq!(Size::new("1500M").unwrap().bytes(), 1_500_000_000);
         assert!(Size::new("100Gx").is_err());
         assert!(Size::new("0").is_err());
+        assert!(Size::new("100Ei").unwrap_err().contains("write less than 1Ei"));
     }
 }

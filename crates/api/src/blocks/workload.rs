@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_schema::Problem;
 use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ObjectName, Quantity, Replicas};
+use crate::catalog::problem;
 
 /// CPU and memory of a pod's main container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -20,6 +22,19 @@ pub struct Resources {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
     pub limits: BTreeMap<String, Quantity>,
+}
+
+impl Resources {
+    /// Requests above their limits, which no pod may have. `path` is where the resources are.
+    pub(crate) fn problems(&self, path: &str) -> Vec<Problem> {
+        let amount = |quantity: &Quantity| super::quantity::bytes(quantity.as_str()).unwrap_or_default();
+        let above = self.requests.iter().filter_map(|(name, request)| {
+            let limit = self.limits.get(name).filter(|limit| amount(request) > amount(limit))?;
+            let what = format!("is {}, which is more than the limit, {}", request.as_str(), limit.as_str());
+            Some(problem(format!("{path}.requests.{name}"), what, "lower it, or raise the limit"))
+        });
+        above.collect()
+    }
 }
 
 /// The nodes that pods are scheduled to. The fields are those of a pod.

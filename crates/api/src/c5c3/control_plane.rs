@@ -42,7 +42,7 @@ macro_rules! region {
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Release", type_ = "string", json_path = ".spec.openStackRelease"),
-    printcolumn(name = "Phase", type_ = "string", json_path = ".status.updatePhase"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(
         name = "Infrastructure",
         type_ = "string",

@@ -33,8 +33,37 @@ impl Rules for ControlPlane {
         problems.extend(several_on_one_volume(&self.spec));
         problems.extend(without_korc(&self.spec));
         problems.extend(templates(&self.spec));
+        problems.extend(infrastructure(&self.spec));
         problems
     }
+}
+
+/// The least memory that a cache can do with. A number without a unit is bytes, and hardly ever meant so.
+const LEAST_CACHE: u64 = 1 << 20;
+
+/// Resources and sizes of servers that no server could start with.
+fn infrastructure(spec: &ControlPlaneSpec) -> Vec<Problem> {
+    let Some(infrastructure) = &spec.infrastructure else { return Vec::new() };
+    let servers = [
+        ("mariadb", infrastructure.mariadb.as_ref().and_then(|server| server.resources.as_ref())),
+        ("rabbitmq", infrastructure.rabbitmq.as_ref().and_then(|server| server.resources.as_ref())),
+        ("valkey", infrastructure.valkey.as_ref().and_then(|server| server.resources.as_ref())),
+        ("memcached", infrastructure.memcached.as_ref().and_then(|server| server.resources.as_ref())),
+    ];
+    let mut problems: Vec<Problem> = servers
+        .into_iter()
+        .filter_map(|(name, resources)| Some((name, resources?)))
+        .flat_map(|(name, resources)| resources.problems(&format!("spec.infrastructure.{name}.resources")))
+        .collect();
+    let memory = infrastructure.memcached.as_ref().and_then(|cache| cache.memory.as_ref());
+    if let Some(memory) = memory.filter(|memory| memory.bytes() < LEAST_CACHE) {
+        problems.push(problem(
+            "spec.infrastructure.memcached.memory",
+            format!("\"{memory}\" is {} bytes, which is too little for a cache", memory.bytes()),
+            format!("write a unit, such as {memory}Mi"),
+        ));
+    }
+    problems
 }
 
 fn no_issuer(spec: &ControlPlaneSpec) -> Option<Problem> {

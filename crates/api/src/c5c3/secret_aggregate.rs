@@ -6,7 +6,9 @@ use c5c3_schema::Problem;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema, ResourceExt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::alias::{Alias, alias};
 use crate::blocks::{Condition, DataKey, NamespacedRef, WaitStatus};
@@ -55,7 +57,7 @@ pub struct SecretSource {
 }
 
 /// A key, taken under its own name or another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum KeyMapping {
     /// Under its own name.
@@ -72,6 +74,18 @@ pub struct Renamed {
     pub source_key: DataKey,
     /// Its name in the target.
     pub target_key: DataKey,
+}
+
+/// Written out so that a mistake is told of the key that has it: an untagged enum says that no variant matches.
+impl<'de> Deserialize<'de> for KeyMapping {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = Value::deserialize(deserializer)?;
+        match &written {
+            Value::String(key) => DataKey::new(key.as_str()).map(Self::Same).map_err(D::Error::custom),
+            Value::Object(_) => serde_json::from_value(written).map(Self::Renamed).map_err(D::Error::custom),
+            _ => Err(D::Error::custom("is neither a key nor {sourceKey, targetKey}; write one of them")),
+        }
+    }
 }
 
 impl KeyMapping {

@@ -7,7 +7,7 @@ use c5c3_kit::ownership::Owner;
 use c5c3_kit::{Child, Plan, Ref};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -37,7 +37,8 @@ impl Site {
         let client = self.cluster.client();
         let reference = child.reference();
         let found = reference.api(client.clone()).get_opt(&reference.name).await.unwrap();
-        let existing: Vec<_> = found.map(|found| (reference, found.metadata)).into_iter().collect();
+        let ours = found.map(|found| found.metadata).filter(|found| self.owner.owns(found));
+        let existing: Vec<_> = ours.map(|found| (reference, found)).into_iter().collect();
         let (owner, apply_cache) = (&self.owner, Some(&self.apply_cache));
         let executor = Executor {
             client: &client,
@@ -58,6 +59,12 @@ impl Site {
         }))
         .unwrap();
         Child::new(&deployment)
+    }
+
+    fn service(&self) -> Child {
+        let metadata = json!({"name": "mill", "namespace": self.cluster.namespace()});
+        let spec = json!({"selector": {"part": "mill"}, "ports": [{"name": "api", "port": 5000, "protocol": "TCP"}]});
+        Child::new(&serde_json::from_value::<Service>(json!({"metadata": metadata, "spec": spec})).unwrap())
     }
 
     fn keys(&self, keys: &[&str]) -> Child {
@@ -95,4 +102,72 @@ async fn a_status_is_read_and_only_a_change_of_more_than_the_status_is_written_o
     deployments.patch("mill", &meddler, &meddled).await.unwrap();
     site.apply(site.deployment()).await;
     assert_eq!(deployments.get("mill").await.unwrap().spec.unwrap().replicas, Some(1));
+}
+
+#[tokio::test]
+async fn a_port_of_a_service_that_another_client_changed_is_put_back() {
+    let Some(site) = Site::new().await else { return };
+    let services: Api<Service> = Api::default_namespaced(site.cluster.client());
+    let ports = async || {
+        let spec = services.get("mill").await.unwrap().spec.unwrap();
+        spec.ports.unwrap().into_iter().map(|port| (port.name.unwrap_or_default(), port.port)).collect::<Vec<_>>()
+    };
+    site.apply(site.service()).await;
+    let address = services.get("mill").await.unwrap().spec.unwrap().cluster_ip;
+    let other = PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() };
+    let change = json!({"spec": {"ports": [{"name": "api", "port": 5001, "protocol": "TCP"}]}});
+    services.patch("mill", &other, &Patch::Merge(change)).await.unwrap();
+    let applied = site.apply(site.service()).await;
+    assert!(applied.refused.is_none(), "{:?}", applied.refused);
+    assert_eq!(ports().await, [("api".to_owned(), 5000)]);
+    assert_eq!(services.get("mill").await.unwrap().spec.unwrap().cluster_ip, address);
+
+    // All of its fields are ours again: a port that is no longer wanted goes.
+    let mut moved = site.service();
+    moved.object.data["spec"]["ports"][0]["port"] = json!(6000);
+    site.apply(moved).await;
+    assert_eq!(ports().await, [("api".to_owned(), 6000)]);
+}
+
+#[tokio::test]
+async fn a_child_that_lost_its_labels_or_its_owner_reference_gets_them_back() {
+    let Some(site) = Site::new().await else { return };
+    let deployments: Api<Deployment> = Api::default_namespaced(site.cluster.client());
+    site.apply(site.deployment()).await;
+    let labels = json!({"app.kubernetes.io/managed-by": null, "c5c3.io/owner-uid": null});
+    for loss in [json!({"labels": labels}), json!({"ownerReferences": null})] {
+        let other = PatchParams { field_manager: Some("kubectl-edit".into()), ..PatchParams::default() };
+        deployments.patch("mill", &other, &Patch::Merge(json!({"metadata": loss}))).await.unwrap();
+        assert!(!site.owner.owns(&deployments.get("mill").await.unwrap().metadata));
+        site.apply(site.deployment()).await;
+        assert!(site.owner.owns(&deployments.get("mill").await.unwrap().metadata), "{loss}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_of_another_operator_with_copies_of_our_labels_stays_foreign() {
+    let Some(site) = Site::new().await else { return };
+    let deployments: Api<Deployment> = Api::default_namespaced(site.cluster.client());
+    let mut copy = site.deployment().object;
+    site.owner.mark(&mut copy, true);
+    deployments.patch("mill", &PatchParams::apply("another"), &Patch::Apply(copy)).await.unwrap();
+    let applied = site.apply(site.deployment()).await;
+    assert_eq!(applied.outcomes[0].waits[0].reason(), "ForeignObject");
+}
+
+#[tokio::test]
+async fn the_child_of_another_owner_of_the_same_kind_is_never_to_be_deleted() {
+    let Some(site) = Site::new().await else { return };
+    let deployments: Api<Deployment> = Api::default_namespaced(site.cluster.client());
+    let mut child = site.deployment().object;
+    let reference = Ref { name: "south".into(), ..site.owner.reference.clone() };
+    Owner { reference, uid: "south-1".into(), ..site.owner.clone() }.mark(&mut child, true);
+    deployments.patch("mill", &PatchParams::apply("miller"), &Patch::Apply(child)).await.unwrap();
+    let message = site.apply(site.deployment()).await.outcomes[0].waits[0].message(Some(site.cluster.namespace()));
+    assert!(
+        message.ends_with(
+            "keep it, for configmap/south needs it: delete configmap/north, or create it in another namespace"
+        ),
+        "{message}"
+    );
 }

@@ -99,7 +99,11 @@ async fn an_adoptable_child_is_taken_over_unless_it_is_claimed() {
     let read = version(&ground.api.put(&restored));
     let refused = ground.apply(&plan(secret("keys", "cmVzdG9yZWQ="))).await;
     let message = refused.outcomes[0].waits[0].message(Some("valley"));
-    assert_eq!(message, "secret/keys already exists and is not managed by this operator; delete or rename it");
+    assert_eq!(
+        message,
+        "secret/keys already exists and is not managed by this operator; \
+         give one of the two another name, or delete it if nothing uses it"
+    );
     ground.apply(&plan(secret("keys", "cmVzdG9yZWQ=").adoptable().based_on(read))).await;
     assert_eq!(ground.get("Secret", "keys").unwrap()["metadata"]["labels"]["app.kubernetes.io/managed-by"], "miller");
 

@@ -285,7 +285,11 @@ async fn a_foreign_object_of_the_same_name_is_never_taken_over() {
     bench.api.put(&press(3));
     bench.until_reason("ForeignObject").await;
     let message = bench.condition("Ready")["message"].clone();
-    assert_eq!(message, "deployment/cider already exists and is managed by helm; delete or rename it");
+    assert_eq!(
+        message,
+        "deployment/cider already exists and is managed by helm; \
+         give one of the two another name, or delete it if nothing uses it"
+    );
     let untouched = bench.api.get(&deployment()).unwrap();
     assert_eq!(untouched["metadata"]["labels"], json!({"app.kubernetes.io/managed-by": "helm"}));
     assert!(untouched.get("spec").is_none());

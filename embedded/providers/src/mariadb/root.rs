@@ -32,12 +32,26 @@ pub(super) async fn asked(client: &Client, wanted: &Wanted) -> Result<Result<Str
     Ok(match found.map(|mut values| values.remove(&root.key)) {
         Some(Some(password)) => Ok(password),
         Some(None) => Err(format!("spec.rootPasswordSecretKeyRef.key: secret/{} has no key {}", root.secret, root.key)),
-        None if root.generate => Ok(make(client, &wanted.namespace, &root.secret, &root.key).await?),
-        None => Err(format!(
-            "spec.rootPasswordSecretKeyRef.name: secret/{} is not there, and generate is not true",
-            root.secret
-        )),
+        None => return lost(client, wanted).await,
     })
+}
+
+/// The password when its Secret is not there: the one that servers have, if it is remembered, or a new one where that is asked
+/// for. Its Secret is made in both cases.
+async fn lost(client: &Client, wanted: &Wanted) -> Result<Result<String, String>, Error> {
+    let root = &wanted.root;
+    let password = match in_force(client, wanted).await? {
+        Some(remembered) => remembered,
+        None if root.generate => generated::password(),
+        None => {
+            return Ok(Err(format!(
+                "spec.rootPasswordSecretKeyRef.name: secret/{} is not there, and generate is not true",
+                root.secret
+            )));
+        }
+    };
+    make(client, &wanted.namespace, &root.secret, &root.key, &password).await?;
+    Ok(Ok(password))
 }
 
 /// The password that servers have, as far as it is remembered.
@@ -57,14 +71,11 @@ pub(super) async fn remember(client: &Client, mariadb: &MariaDB, wanted: &Wanted
     applied.map(drop).map_err(Error::api(format!("write secret/{name}")))
 }
 
-/// Makes up a password. If somebody was faster, the next look finds theirs.
-async fn make(client: &Client, namespace: &str, name: &str, key: &str) -> Result<String, Error> {
-    let password = generated::password();
+/// Makes the Secret with a password. If another client was faster, the next look finds theirs.
+async fn make(client: &Client, namespace: &str, name: &str, key: &str, password: &str) -> Result<(), Error> {
     let api = Api::<Secret>::namespaced(client.clone(), namespace);
-    match api.create(&PostParams::default(), &secret(name, key, &password)).await {
-        Ok(_) => Ok(password),
-        Err(error) => Err(Error::api(format!("create secret/{name}"))(error)),
-    }
+    let made = api.create(&PostParams::default(), &secret(name, key, password)).await;
+    made.map(drop).map_err(Error::api(format!("create secret/{name}")))
 }
 
 /// A Secret with a password. One that was made up is nobody's child: it stays as long as the volumes may that it is in.
@@ -77,5 +88,30 @@ fn secret(name: &str, key: &str, password: &str) -> Secret {
         },
         data: Some(BTreeMap::from([(key.to_owned(), ByteString(password.as_bytes().to_vec()))])),
         ..Secret::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use c5c3_kit::testing::FakeApi;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::mariadb;
+
+    #[tokio::test]
+    async fn a_secret_that_was_lost_gets_the_password_that_servers_have() {
+        let api = FakeApi::default();
+        let spec = json!({"rootPasswordSecretKeyRef": {"name": "root", "key": "password"}, "storage": {"size": "1Gi"}});
+        let wanted = Wanted::of(&mariadb(spec)).unwrap();
+        let missing = asked(&api.client(), &wanted).await.unwrap().unwrap_err();
+        assert!(missing.contains("secret/root is not there"), "{missing}");
+        let remembered = json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "a25vd24="},
+            "metadata": {"name": memory(&wanted.name), "namespace": wanted.namespace}});
+        api.put(&remembered);
+        assert_eq!(asked(&api.client(), &wanted).await.unwrap().unwrap(), "known");
+        let root =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "root", "namespace": wanted.namespace}});
+        assert_eq!(api.get(&root).unwrap()["data"]["password"], "a25vd24=");
     }
 }

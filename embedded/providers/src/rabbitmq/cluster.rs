@@ -1,5 +1,6 @@
 //! Looks after RabbitmqClusters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use c5c3_api::blocks::Condition;
@@ -163,10 +164,17 @@ async fn secrets(client: &Client, cluster: &RabbitmqCluster) -> Result<Secrets, 
             )))
         };
     }
-    let mut part = |key: &str| had.as_mut().and_then(|had| had.remove(key));
-    let user = part("username").unwrap_or_else(|| format!("default_user_{}", &generated::password()[..12]));
-    let password = part("password").unwrap_or_else(generated::password);
-    Ok(Secrets { cookie, first_user: Some((user, password)) })
+    let first_user = first_user(&cookie, &mut had.take().unwrap_or_default());
+    Ok(Secrets { cookie, first_user: Some(first_user) })
+}
+
+/// Name and password of the first user. Brokers know those that they began with, so a Secret that is lost must get the same
+/// again: they are derived from the cookie of the cluster, which may do everything with its brokers anyway.
+fn first_user(cookie: &str, had: &mut BTreeMap<String, String>) -> (String, String) {
+    let user = had.remove("username");
+    let user = user.unwrap_or_else(|| format!("default_user_{}", &generated::derived(cookie, "username")[..12]));
+    let password = had.remove("password").unwrap_or_else(|| generated::derived(cookie, "password"));
+    (user, password)
 }
 
 /// What there is to say of a cluster.
@@ -242,6 +250,14 @@ mod tests {
             "status": {"observedGeneration": 2, "replicas": replicas, "readyReplicas": ready},
         });
         Seen { brokers: Some(serde_json::from_value(brokers).unwrap()), endpoints }
+    }
+
+    #[test]
+    fn a_first_user_whose_secret_is_lost_is_the_one_that_the_brokers_know() {
+        let made = first_user("cookie", &mut BTreeMap::new());
+        assert_eq!(first_user("cookie", &mut BTreeMap::new()), made);
+        let mut had = BTreeMap::from([("password".to_owned(), "chosen".to_owned())]);
+        assert_eq!(first_user("cookie", &mut had), (made.0, "chosen".to_owned()));
     }
 
     fn success() -> ConditionState {

@@ -69,8 +69,7 @@ async fn reconcile(valkey: Valkey, client: Client) -> Result<Action, Error> {
 
 async fn carry_out(client: &Client, valkey: &Valkey) -> Result<ConditionState, Error> {
     let names = Names::of(valkey);
-    let mut had = objects::secret(client, &names.namespace, &names.base()).await?.unwrap_or_default();
-    let password = had.remove("valkey-password").unwrap_or_else(generated::password);
+    let password = password(client, &names).await?;
     let signed = match &names.tls {
         Some(secret) => objects::secret(client, &names.namespace, secret).await?.and_then(Signed::of),
         None => None,
@@ -90,6 +89,17 @@ async fn carry_out(client: &Client, valkey: &Valkey) -> Result<ConditionState, E
         }
         (None, None) => ConditionState::met("Ready", "Ready", "Dependent resources successfully reconciled"),
     })
+}
+
+/// The password of the members. Members that run know no other, so one that was lost is taken from the binding.
+async fn password(client: &Client, names: &Names) -> Result<String, Error> {
+    for (secret, key) in [(names.base().as_str(), "valkey-password"), (names.binding(), "password")] {
+        let values = objects::secret(client, &names.namespace, secret).await?;
+        if let Some(password) = values.and_then(|mut values| values.remove(key)) {
+            return Ok(password);
+        }
+    }
+    Ok(generated::password())
 }
 
 /// Why nothing is done with a Valkey as it is.
@@ -123,6 +133,7 @@ mod tests {
     use super::*;
     use crate::testing::valkey;
     use c5c3_api::ext::Readiness;
+    use c5c3_kit::testing::FakeApi;
     use serde_json::json;
 
     #[test]
@@ -137,6 +148,18 @@ mod tests {
             assert_eq!(valkey.status.as_ref().unwrap().state.as_ref(), Some(&said.reason));
             assert_eq!(valkey.readiness().is_yes(), is_ready);
         }
+    }
+
+    #[tokio::test]
+    async fn a_password_that_was_lost_is_taken_from_the_binding() {
+        let api = FakeApi::default();
+        let names = Names::of(&valkey(json!({})));
+        api.put(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "a25vd24="},
+            "metadata": {"name": names.binding(), "namespace": names.namespace}}));
+        assert_eq!(password(&api.client(), &names).await.unwrap(), "known");
+        api.put(&json!({"apiVersion": "v1", "kind": "Secret", "data": {"valkey-password": "bmV3"},
+            "metadata": {"name": names.base(), "namespace": names.namespace}}));
+        assert_eq!(password(&api.client(), &names).await.unwrap(), "new", "its own Secret decides");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod parts;
 mod policies;
 mod progress;
 mod retention;
+mod rival;
 mod services;
 mod spec;
 
@@ -62,7 +63,12 @@ impl Controller for ControlPlanes {
     }
 
     fn reads(&self) -> Vec<KindRef> {
-        vec![KindRef::of::<StorageClass>(), KindRef::of::<ClusterIssuer>(), KindRef::of::<Issuer>()]
+        vec![
+            KindRef::of::<StorageClass>(),
+            KindRef::of::<ClusterIssuer>(),
+            KindRef::of::<Issuer>(),
+            KindRef::of::<ControlPlane>(),
+        ]
     }
 
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
@@ -70,7 +76,8 @@ impl Controller for ControlPlanes {
         // Of parts that hold data it matters also that they exist when the spec no longer has them.
         let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
         let own = parts.filter_map(|part| reference(&cloud, part));
-        own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).collect()
+        let rivals = rival::needs(&cloud, inputs);
+        own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).chain(rivals).collect()
     }
 
     fn validate(&self, inputs: &Inputs<ControlPlane>) -> Verdict<Cloud> {
@@ -78,6 +85,9 @@ impl Controller for ControlPlanes {
             Ok(cloud) => cloud,
             Err(problems) => return Verdict::Invalid(problems.into()),
         };
+        if let Some(problem) = rival::problem_of(&cloud, inputs) {
+            return Verdict::Invalid(vec![problem].into());
+        }
         let mut problems = immutable::problems(&cloud, inputs);
         problems.extend(policies::problems(&cloud, inputs));
         problems.extend(services::problems(&cloud));
@@ -122,6 +132,21 @@ impl Controller for ControlPlanes {
 /// The names of the parts that a ControlPlane consists of, each after what it needs; none of one that is wrong.
 pub fn parts(object: &ControlPlane) -> Vec<&'static str> {
     Cloud::new(object).map(|cloud| cloud.parts().map(|part| part.name).collect()).unwrap_or_default()
+}
+
+/// The objects of services that a ControlPlane becomes, as far as it decides about them; none of one that is wrong.
+pub fn service_objects(object: &Value) -> Vec<Value> {
+    let Ok(parsed) = c5c3_kit::controller::parse::<ControlPlane>(object) else { return Vec::new() };
+    let Ok(cloud) = Cloud::new(&parsed) else { return Vec::new() };
+    let child = |part: &'static Part| match part.makes {
+        Makes::Service { kind, project, template } => {
+            let template = services::template(part, template, &cloud);
+            let child = services::child(part, kind(), project, &template, &cloud);
+            serde_json::to_value(child.object).ok()
+        }
+        Makes::Servers { .. } | Makes::Nothing(_) => None,
+    };
+    cloud.parts().filter_map(child).collect()
 }
 
 /// The children of a part, and what must be there before them.

@@ -278,6 +278,25 @@ async fn two_control_planes_in_two_namespaces_are_side_by_side() {
 }
 
 #[tokio::test]
+async fn a_second_control_plane_in_a_namespace_is_refused_until_the_first_is_gone() {
+    let stage = Stage::set().await;
+    let home = stage.cluster.namespace();
+    let first = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "c5c3"},
+        "spec": {"infrastructure": {"mariadb": {"replicas": 1}}}});
+    let planes = stage.api(home, "ControlPlane");
+    planes.patch("c5c3", &PatchParams::apply("someone"), &Patch::Apply(first)).await.unwrap();
+    stage.until_there(home, "MariaDB/mariadb").await;
+    stage.apply(home, &small()).await;
+    stage.until_reason(home, "Ready", "InvalidSpec").await;
+    let message = stage.condition(home, "Ready").await["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("already has controlplane/c5c3"), "{message}");
+    assert!(message.contains("delete controlplane/lab, or create it in another namespace"), "{message}");
+    assert!(stage.get(home, "StatefulSet/memcached").await.is_none(), "nothing of the second is made");
+    planes.delete("c5c3", &DeleteParams::default()).await.unwrap();
+    stage.until_there(home, "StatefulSet/memcached").await;
+}
+
+#[tokio::test]
 async fn a_storage_class_that_is_not_there_is_waited_for_and_the_rest_goes_on() {
     let stage = Stage::set().await;
     let home = stage.cluster.namespace();

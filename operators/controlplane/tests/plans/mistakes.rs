@@ -174,3 +174,31 @@ fn a_release_goes_back_until_a_database_cannot() {
          29.0.0; set it to 2026.1, or restore a backup into a new ControlPlane"
     );
 }
+
+/// A MariaDB that belongs to another ControlPlane of the namespace, and that ControlPlane.
+fn rival(created: &str, deleted: bool) -> [Value; 2] {
+    let mut other = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+        "metadata": {"name": "c5c3", "namespace": "cellar", "creationTimestamp": created}, "spec": {}});
+    if deleted {
+        other["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }
+    let mariadb = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB", "spec": {}, "metadata": {
+        "name": "mariadb", "namespace": "cellar", "annotations": {"c5c3.io/owner": "ControlPlane/cellar/c5c3"}}});
+    [other, mariadb]
+}
+
+#[test]
+fn the_younger_of_two_control_planes_in_a_namespace_is_refused() {
+    let mut second = lab(&json!({"services": {"keystone": {}}}));
+    second["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let beside = |created: &str, deleted: bool| plan(&second, &rival(created, deleted)).map(drop);
+    assert_eq!(
+        beside("2025-12-31T00:00:00Z", false).unwrap_err(),
+        "metadata.namespace: the namespace cellar already has controlplane/c5c3, and each namespace can have one \
+         ControlPlane; delete controlplane/lab, or create it in another namespace"
+    );
+    assert!(beside("2026-01-02T00:00:00Z", false).is_ok(), "the older one stays valid");
+    assert!(beside("2025-12-31T00:00:00Z", true).is_ok(), "a terminating one is no rival");
+    // Of the same second, the first by name is kept.
+    assert!(beside("2026-01-01T00:00:00Z", false).is_err());
+}

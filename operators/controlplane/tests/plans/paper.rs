@@ -43,7 +43,8 @@ pub(crate) fn issuer(name: &str) -> Value {
 pub(crate) fn plan(object: &Value, there: &[Value]) -> Result<Plan, String> {
     let parsed: ControlPlane = controller::parse(object).map_err(|problems| problems.to_string())?;
     let mut inputs = Inputs::new(parsed, "2026-01-01T00:00:00Z".parse().unwrap());
-    for reference in ControlPlanes.needs(&inputs) {
+    // What is found may lead to more.
+    while let Some(reference) = ControlPlanes.needs(&inputs).into_iter().find(|reference| !inputs.has_read(reference)) {
         let is_it = |found: &&Value| {
             found["kind"] == reference.resource.kind.as_str() && found["metadata"]["name"] == reference.name.as_str()
         };

@@ -1,0 +1,67 @@
+//! `c5c3 providers`: what stands in for the operators of MariaDB, RabbitMQ, Valkey, cert-manager and External Secrets, on a cluster
+//! that has none of them.
+
+use std::process::ExitCode;
+
+use c5c3_kit::logging::{self, Format};
+use c5c3_providers::all_definitions;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::ProvidersArgs;
+use crate::cluster::block_on;
+use crate::operator::stop_asked;
+use crate::{Done, target};
+
+pub(crate) fn run(args: &ProvidersArgs) -> Done {
+    logging::start(Format::Text, &args.log)?;
+    block_on(async {
+        let config = target::config(&args.target, None).await?;
+        let client =
+            c5c3_kit::client::client(config).map_err(|error| format!("no cluster: {}", target::root(&error)))?;
+        let genuine = genuine(&client).await?;
+        if !genuine.is_empty() {
+            let kinds = genuine.join(", ");
+            eprintln!(
+                "c5c3: their own projects installed {kinds}; stop their operators, because two would undo each other's work"
+            );
+        }
+        let stop = CancellationToken::new();
+        tokio::select! {
+            () = c5c3_providers::run(client, stop.clone()) => {}
+            () = stop_asked() => stop.cancel(),
+        }
+        Ok(ExitCode::SUCCESS)
+    })?
+}
+
+/// The kinds that other projects installed themselves.
+async fn genuine(client: &Client) -> Result<Vec<String>, String> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let installed = definitions.list(&ListParams::default()).await;
+    let installed =
+        installed.map_err(|error| format!("cannot list the kinds of the cluster: {}", target::root(&error)))?;
+    let ours: Vec<String> = all_definitions().iter().map(ResourceExt::name_any).collect();
+    let is_foreign = |definition: &&CustomResourceDefinition| {
+        ours.contains(&definition.name_any()) && !c5c3_providers::definitions::is_ours(definition)
+    };
+    Ok(installed.iter().filter(is_foreign).map(ResourceExt::name_any).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use c5c3_harness::TestCluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn kinds_that_another_project_installed_are_named() {
+        let cluster = TestCluster::start().await.unwrap();
+        let mut definition = all_definitions().into_iter().find(|one| one.spec.names.kind == "Valkey").unwrap();
+        definition.metadata.labels = None;
+        cluster.install(&definition).await.unwrap();
+        assert_eq!(genuine(&cluster.client()).await.unwrap(), ["valkeys.cache.cs.sap.com"]);
+    }
+}
