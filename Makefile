@@ -14,8 +14,12 @@ OSC_PLACEMENT := 4.9.1
 # What checks bills of materials: the schemas of CycloneDX, the validator of SPDX.
 PYTHON_BILLS := cyclonedx-python-lib[json-validation]==11.12.0 spdx-tools==0.8.5
 
+# What `make mutants` changes.
+MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply brake children job_order plan plan_check prune reconcile write) \
+	$(patsubst %,crates/service/src/%.rs,migrations record release upgrade)
+
 .DEFAULT_GOAL := help
-.PHONY: help up down clients test images check lint fuzz bench crds kubectl packages registry
+.PHONY: help up down clients test images check lint fuzz mutants bench crds kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -55,6 +59,13 @@ lint: check $(CACHE)/bin/cargo-deny ## Check also licences and advisories of dep
 
 fuzz: ## Let a fuzzer look at patches and server-side apply, five minutes each (SECONDS=300)
 	@tools/fuzz $(CACHE) $(or $(SECONDS),300)
+
+# In the checkout itself, since tests read what is beside it. An interrupted run may leave a line that says
+# "changed by cargo-mutants": `git checkout` takes it back. Guards of mutexes have no constructors: they never compile.
+mutants: export CARGO_TARGET_DIR := $(CACHE)/mutants
+mutants: $(CACHE)/bin/cargo-mutants $(CACHE)/bin/cargo-nextest ## Change the kit and upgrades in 450 places, one by one, and list what no test notices; takes hours (MUTANTS=FILE)
+	NEXTEST_RETRIES=0 cargo mutants --in-place --test-tool nextest --minimum-test-timeout 120 --exclude-re MutexGuard:: \
+		--package c5c3-kit --package c5c3-service --output $(CACHE) $(foreach file,$(MUTANTS),--file '$(file)')
 
 bench: packages ## Run the benchmarks
 	cargo bench --workspace --locked
