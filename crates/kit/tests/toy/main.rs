@@ -3,6 +3,7 @@
 mod bench;
 mod care;
 mod deletion;
+mod departure;
 mod faults;
 mod forget;
 mod granary;

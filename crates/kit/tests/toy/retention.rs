@@ -1,7 +1,7 @@
 //! Data that outlives its object, plans that are refused, and what is still looked at while a spec is wrong.
 
 use c5c3_kit::testing::Fault;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, deployment, press};
 use crate::granary::{Barn, granary, granary_key, ledger, mouse};
@@ -21,9 +21,9 @@ async fn what_becomes_of_data_does_not_change_while_an_object_is_paused() {
     let mut paused = granary(true, "");
     paused["metadata"]["annotations"] = json!({"c5c3.io/paused": "true"});
     barn.api.put(&paused);
-    let is_paused = |granary: &serde_json::Value| {
-        let conditions = granary["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.into_iter().any(|found| found["type"] == "Paused" && found["observedGeneration"] == 2)
+    let is_paused = |granary: &Value| {
+        let mut conditions = granary["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|found| found["type"] == "Paused" && found["observedGeneration"] == 2)
     };
     barn.api.wait_until("it is paused", |api| api.get(&granary_key()).is_some_and(|found| is_paused(&found))).await;
     assert!(barn.is_ledger_owned());
@@ -56,6 +56,19 @@ async fn an_object_that_is_held_by_its_data_goes_when_its_cleanup_is_skipped() {
     let barn = held_by_a_mouse().await;
     barn.annotate(&json!({"c5c3.io/skip-cleanup": "true"}));
     barn.api.wait_until("the granary is gone", |api| api.get(&granary_key()).is_none()).await;
+}
+
+#[tokio::test]
+async fn a_child_that_left_the_plan_stays_until_all_have_followed_what_it_says_of_its_data() {
+    let barn = Barn::ready(false).await;
+    barn.api.put(&mouse("grain"));
+    barn.api.put(&granary(false, "empty"));
+    let is_held = |granary: &Value| granary["status"]["waitingFor"][0]["object"] == "configmap/mouse";
+    barn.api.wait_until("the mouse is named", |api| is_held(&api.get(&granary_key()).unwrap())).await;
+    assert!(barn.api.get(&ledger()).is_some());
+    barn.api.put(&mouse("cheese"));
+    barn.annotate(&json!({"look": "again"}));
+    barn.api.wait_until("the ledger is gone", |api| api.get(&ledger()).is_none()).await;
 }
 
 #[tokio::test]
