@@ -64,7 +64,7 @@ impl Executor<'_> {
         let Ref { resource, namespace, .. } = &self.owner.reference;
         match owner_of(found, resource).filter(|other| *other != self.owner.reference) {
             Some(other) => {
-                let (own, other) = (self.owner.reference.short(), other.seen_from(namespace.as_deref()));
+                let (own, other) = (self.owner.reference.short(), other.relative_to(namespace.as_deref()));
                 format!("keep it, for {other} needs it: delete {own}, or create it in another namespace")
             }
             None => "give one of the two another name, or delete it if nothing uses it".into(),

@@ -61,9 +61,9 @@ fn seen<T>(migrations: &Migrations, host: &str, look: impl FnOnce(&Schemas<'_>) 
 /// The last argument of each container, in the order that they run in.
 fn commands(job: &Child) -> Vec<String> {
     let pod = &job.object.data["spec"]["template"]["spec"];
-    let containers = ["initContainers", "containers"].into_iter().flat_map(|field| pod[field].as_array()).flatten();
+    let containers = ["initContainers", "containers"].into_iter().filter_map(|field| pod[field].as_array()).flatten();
     let last = |container: &Value| {
-        let words = ["command", "args"].into_iter().flat_map(|field| container[field].as_array()).flatten();
+        let words = ["command", "args"].into_iter().filter_map(|field| container[field].as_array()).flatten();
         words.last().and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     containers.map(last).collect()
