@@ -273,6 +273,6 @@ fn table(name: &str, counted: &Requests, minutes: u32, cost: &[(String, String)]
     rows.push(("all but those for the Lease".into(), per_minute(counted.all() - counted.count(Sort::Lease))));
     rows.extend(cost.iter().cloned());
     let width = rows.iter().map(|(what, _)| what.len()).max().unwrap_or(0);
-    let rows: String = rows.iter().map(|(what, amount)| format!("{what:<width$}  {amount:>16}\n")).collect();
-    format!("{name}\n{rows}")
+    let rows: Vec<String> = rows.iter().map(|(what, amount)| format!("{what:<width$}  {amount:>16}")).collect();
+    format!("{name}\n{}\n", rows.join("\n"))
 }

@@ -51,7 +51,7 @@ impl Election {
             namespace: namespace.into(),
             lease: lease.into(),
             identity: identity.into(),
-            lease_duration: Duration::from_secs(60),
+            lease_duration: Duration::from_mins(1),
             renew_deadline: Duration::from_secs(40),
             renew_period: Duration::from_secs(20),
             retry_period: Duration::from_secs(2),
