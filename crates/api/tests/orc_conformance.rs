@@ -68,7 +68,9 @@ fn schema(crd: &Value) -> &Value {
 fn every_genuine_kind_is_among_ours_and_no_other() {
     let ours = c5c3_api::all().iter().filter(|k| k.crd().spec.group == GROUP);
     // All of their fields belong into the contracts.
-    ours.clone().for_each(|kind| _ = c5c3_contracts::record(&serde_json::to_value(kind.crd()).unwrap()));
+    for kind in ours.clone() {
+        c5c3_contracts::record(&serde_json::to_value(kind.crd()).unwrap());
+    }
     if c5c3_contracts::is_recording() {
         return;
     }

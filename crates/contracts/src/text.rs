@@ -21,7 +21,9 @@ pub(crate) fn written(group: &str, version: &str, head: &Map<String, Value>, sch
     match head["columns"].as_array() {
         Some(columns) if !columns.is_empty() => {
             text += "columns:\n";
-            columns.iter().for_each(|column| text += &format!("- {}\n", flow(column)));
+            for column in columns {
+                text += &format!("- {}\n", flow(column));
+            }
         }
         _ => text += "columns: []\n",
     }

@@ -52,16 +52,16 @@ fn each_contract_agrees_with_the_genuine_definition() {
     assert!(compared > 0, "the folder has none of the kinds");
 }
 
-fn database(spec: Value) -> Value {
+fn database(spec: &Value) -> Value {
     json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "Database", "metadata": {"name": "heron"}, "spec": spec})
 }
 
 #[test]
 fn a_field_that_a_contract_does_not_have_is_told() {
-    assert_eq!(problems(&database(json!({"mariaDbRef": {"name": "marsh"}}))), [""; 0]);
-    let unknown = problems(&database(json!({"mariaDbRef": {"name": "marsh"}, "characterset": "utf8"})));
+    assert_eq!(problems(&database(&json!({"mariaDbRef": {"name": "marsh"}}))), [""; 0]);
+    let unknown = problems(&database(&json!({"mariaDbRef": {"name": "marsh"}, "characterset": "utf8"})));
     assert_eq!(unknown[0], "by its contract: spec.characterset: is not a known field; did you mean \"characterSet\"?");
-    let missing = problems(&database(json!({})));
+    let missing = problems(&database(&json!({})));
     assert!(missing[0].starts_with("by its contract: spec.mariaDbRef: is missing"), "{missing:?}");
     let kind = problems(&json!({"apiVersion": "example.org/v1", "kind": "Heron", "metadata": {"name": "a"}}));
     assert!(kind[0].starts_with("example.org/v1 Heron has no contract"), "{kind:?}");

@@ -77,7 +77,9 @@ fn walk(value: &Value, schema: &Value, path: &str, found: &mut BTreeSet<(String,
             return;
         }
         Value::Array(items) if !items.is_empty() => {
-            items.iter().for_each(|item| walk(item, &schema["items"], &format!("{path}[]"), found));
+            for item in items {
+                walk(item, &schema["items"], &format!("{path}[]"), found);
+            }
             return;
         }
         Value::Object(_) => "map",
