@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::operator;
 
-    fn told(kind: &str, spec: Value) -> String {
+    fn told(kind: &str, spec: &Value) -> String {
         let version = if kind == "Keystone" { "keystone.openstack.c5c3.io/v1alpha1" } else { "c5c3.io/v1alpha1" };
         let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "lab", "namespace": "cellar"}, "spec": spec});
         review(&operator::all(true), &object).to_string()
@@ -55,7 +55,7 @@ mod tests {
         let rule = |rule: &str| {
             told(
                 "ControlPlane",
-                json!({"services": {"keystone": {"policyOverrides": {"rules": {"identity:list_users": rule}}}}}),
+                &json!({"services": {"keystone": {"policyOverrides": {"rules": {"identity:list_users": rule}}}}}),
             )
         };
         assert_eq!(rule("role:admin"), "");
@@ -63,11 +63,11 @@ mod tests {
             let told = rule(wrong);
             assert!(told.starts_with("spec.services.keystone.policyOverrides.rules.identity:list_users: "), "{told}");
         }
-        let release = told("ControlPlane", json!({"openStackRelease": "2024.1", "services": {"keystone": {}}}));
+        let release = told("ControlPlane", &json!({"openStackRelease": "2024.1", "services": {"keystone": {}}}));
         assert!(release.starts_with("spec.openStackRelease: "), "{release}");
         let option = told(
             "ControlPlane",
-            json!({"services": {"keystone": {"template": {"extraConfig": {"token": {"expirations": "7200"}}}}}}),
+            &json!({"services": {"keystone": {"template": {"extraConfig": {"token": {"expirations": "7200"}}}}}}),
         );
         assert!(option.starts_with("spec.services.keystone.template.extraConfig.token.expirations: "), "{option}");
     }
@@ -76,7 +76,7 @@ mod tests {
     fn options_and_middleware_of_a_service_are_known() {
         let option = told(
             "Keystone",
-            json!({"database": {"host": "db", "database": "keystone", "secretRef": {"name": "x"}},
+            &json!({"database": {"host": "db", "database": "keystone", "secretRef": {"name": "x"}},
             "cache": {"servers": ["c:11211"]}, "extraConfig": {"token": {"expirations": "7200"}}}),
         );
         assert!(option.starts_with("spec.extraConfig.token.expirations: "), "{option}");

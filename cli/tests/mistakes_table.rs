@@ -128,7 +128,7 @@ fn mistakes_in_a_secret_aggregate_are_refused_with_field_and_remedy() {
             "a b",
         ),
         (59, "{sources: [{secretRef: {name: a}, keys: ['a b']}], target: {name: b}}", "spec.sources[0].keys[0]", "a b"),
-        (60, "{sources: [{secretRef: {name: a}}]}", "spec.target", ""),
+        (60, "{sources: [{secretRef: {name: a}}]}", "spec.target", "is missing"),
     ] {
         let object = aggregate(spec);
         refused(number, &object, field, remedy);

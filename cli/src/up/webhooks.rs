@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use c5c3_auth::Pki;
+use c5c3_kit::Operator;
 use c5c3_kit::webhook::{self, Certificates};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -43,7 +44,7 @@ pub(super) async fn start(
             tracing::warn!(%error, "admission webhooks are not served; operators tell on objects what is wrong with them");
         }
     });
-    let kinds = operators.iter().flat_map(|operator| operator.kinds());
+    let kinds = operators.iter().flat_map(Operator::kinds);
     let known = kinds.filter_map(|(version, kind)| c5c3_api::find(version, kind));
     let rules: Vec<Value> = known.map(manifests::rule).collect();
     apply(client, &registration(address, &authority, &rules)).await.map_err(|error| failed(&error))

@@ -102,7 +102,7 @@ text! {
 }
 
 /// Kubernetes counts bytes in 63 bits.
-const LARGEST: f64 = (1u64 << 60) as f64;
+const LARGEST: f64 = 1_152_921_504_606_846_976.0;
 
 impl Size {
     /// The size in bytes, rounded down.
