@@ -55,7 +55,8 @@ pub(crate) enum Command {
     #[command(hide = true)]
     NodeAgent(NodeAgentArgs),
     /// Print or write the CRDs of every kind
-    #[command(after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -")]
+    #[command(after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -\n\n\
+        Where the genuine K-ORC runs, its own definitions stay:\n  c5c3 crds --without openstack.k-orc.cloud | kubectl apply --server-side -f -")]
     Crds(CrdsArgs),
     /// Print or write what runs the operators on a cluster: accounts, least rights, Deployments
     #[command(
@@ -346,6 +347,9 @@ pub(crate) struct TlsArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CrdsArgs {
+    /// Leave out the kinds of an API group, such as openstack.k-orc.cloud; may be repeated
+    #[arg(long, value_name = "GROUP", value_parser = clap::builder::PossibleValuesParser::new(crate::crds::groups()))]
+    pub(crate) without: Vec<String>,
     /// Write a file per kind into this folder instead of printing; files of kinds that are gone are removed
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! `c5c3 crds`: the CRDs of every kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::args::CrdsArgs;
 use crate::{Done, print};
 
 pub(crate) fn run(args: &CrdsArgs) -> Done {
-    let files = files()?;
+    let files = files(&args.without)?;
     match &args.output {
         None => print(&files.into_values().collect::<Vec<_>>().join("---\n")),
         Some(folder) => {
@@ -18,10 +18,16 @@ pub(crate) fn run(args: &CrdsArgs) -> Done {
     }
 }
 
-/// File name and content of each CRD.
-fn files() -> Result<BTreeMap<String, String>, String> {
+/// The API groups of all kinds.
+pub(crate) fn groups() -> BTreeSet<&'static str> {
+    c5c3_api::all().iter().map(c5c3_api::Kind::group).collect()
+}
+
+/// File name and content of each CRD but those of the groups `without`.
+fn files(without: &[String]) -> Result<BTreeMap<String, String>, String> {
     c5c3_api::all()
         .iter()
+        .filter(|kind| !without.iter().any(|group| group == kind.group()))
         .map(|kind| {
             let definition = kind.crd();
             let names = &definition.spec.names;
@@ -52,4 +58,18 @@ pub(crate) fn write(folder: &Path, extension: &str, files: &BTreeMap<String, Str
         std::fs::write(&path, text).map_err(|error| cannot("write", &path, error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_of_a_group_can_be_left_out() {
+        let all = files(&[]).expect("all can be written");
+        let rest = files(&["openstack.k-orc.cloud".to_owned()]).expect("the others can be written");
+        let left_out: Vec<&String> = all.keys().filter(|name| !rest.contains_key(*name)).collect();
+        assert_eq!(left_out.len(), 9, "{left_out:?}");
+        assert!(left_out.iter().all(|name| name.starts_with("openstack.k-orc.cloud_")), "{left_out:?}");
+    }
 }

@@ -22,6 +22,7 @@ type Make = fn(bool) -> Operator;
 const OPERATORS: &[(&str, Make)] = &[
     ("controlplane", c5c3_operator_controlplane::operator),
     ("keystone", c5c3_operator_keystone::operator),
+    ("orc", c5c3_operator_orc::operator),
     ("placement", c5c3_operator_placement::operator),
 ];
 

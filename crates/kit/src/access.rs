@@ -23,6 +23,8 @@ const MAKE: &[&str] = &["create", "delete", "patch"];
 pub struct Access {
     /// Whether it is about kinds in namespaces, group and resource; and the verbs.
     verbs: BTreeMap<(bool, String, String), BTreeSet<&'static str>>,
+    /// Objects of other namespaces that are read by name: group, resource and name.
+    named: BTreeSet<(String, String, String)>,
 }
 
 impl Access {
@@ -51,6 +53,9 @@ impl Access {
         for kind in controller.reads() {
             access.allow(&kind, "", READ);
         }
+        for kind in controller.guarded() {
+            access.allow(&kind, "", &["patch"]);
+        }
         if C::PROBES {
             access.allow(&KindRef::of::<Service>(), "/proxy", &["get"]);
         }
@@ -63,6 +68,12 @@ impl Access {
         for (what, verbs) in other.verbs {
             self.verbs.entry(what).or_default().extend(verbs);
         }
+        self.named.extend(other.named);
+    }
+
+    /// Allows to read one object, wherever it is.
+    pub(crate) fn read_named(&mut self, kind: &KindRef, name: &str) {
+        self.named.insert((kind.resource.group.clone(), kind.resource.plural.clone(), name.to_owned()));
     }
 
     fn allow(&mut self, kind: &KindRef, part: &str, verbs: &[&'static str]) {
@@ -75,9 +86,16 @@ impl Access {
         self.rules(true)
     }
 
-    /// The rules for kinds that are in no namespace.
+    /// The rules for kinds that are in no namespace, and for single objects elsewhere.
     pub fn in_cluster(&self) -> Vec<PolicyRule> {
-        self.rules(false)
+        let named = self.named.iter().map(|(group, resource, name)| PolicyRule {
+            api_groups: Some(vec![group.clone()]),
+            resources: Some(vec![resource.clone()]),
+            resource_names: Some(vec![name.clone()]),
+            verbs: vec!["get".to_owned()],
+            ..PolicyRule::default()
+        });
+        self.rules(false).into_iter().chain(named).collect()
     }
 
     /// One rule for all resources of a group that the same is allowed with.

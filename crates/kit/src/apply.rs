@@ -151,11 +151,14 @@ impl Executor<'_> {
         if step.node.is_none() || step.children.is_empty() {
             return Ok((Vec::new(), Some(block.reason)));
         }
-        if step.waits.is_empty() {
-            self.apply_allowed_changes(step, block, pass).await
+        // A call is made only when the steps are done that its step needs.
+        let uncalled = (!step.calls.is_empty()).then(|| block.reason.clone());
+        let (waits, blocked) = if step.waits.is_empty() {
+            self.apply_allowed_changes(step, block, pass).await?
         } else {
-            self.observe_blocked(step, block, pass).await
-        }
+            self.observe_blocked(step, block, pass).await?
+        };
+        Ok((waits, blocked.or(uncalled)))
     }
 
     /// Applies the children of a step.
@@ -174,7 +177,8 @@ impl Executor<'_> {
                 }
             }
         }
-        Ok(waits)
+        // The calls of a step come after its children; the reconcile makes them.
+        Ok(if waits.is_empty() { step.pending() } else { waits })
     }
 
     /// Applies what a blocked step may change: children that exist, as long as their version stays. Stops at the first child

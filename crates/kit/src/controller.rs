@@ -15,6 +15,7 @@ use crate::inputs::{Found, Inputs};
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
 use crate::probe::Probe;
+use crate::remote::{Farewell, Question, RemoteHandle};
 use crate::retention::Retained;
 use crate::summary::{SUMMARY, Summary};
 use crate::wait::Wait;
@@ -52,6 +53,10 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// How long a deletion waits for each wave of such children before it goes on all the same and names what is left.
     const CLEANUP_TIMEOUT: Duration = Duration::from_mins(10);
 
+    /// How long a deletion waits for [`Controller::farewell`] before it goes on all the same and names what is left. Without
+    /// a limit it waits, visibly, until the remote has answered or a person skips it.
+    const FAREWELL_PATIENCE: Option<Duration> = None;
+
     /// Whether there are children in other namespaces than the object's, or in none. They are looked for when it goes.
     const CROSS_NAMESPACE: bool = false;
 
@@ -83,6 +88,37 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// Services that are asked whether they live, once everything that the object refers to has been read. They are asked
     /// again on a timer of their own, and an answer that turns starts a reconcile. It needs [`Controller::PROBES`].
     fn probes(&self, _: &Inputs<Self::Kind>) -> Vec<Probe> {
+        Vec::new()
+    }
+
+    /// What lives outside Kubernetes and belongs to objects of this kind; none by default. It is asked for once, when the
+    /// controller starts. See [`crate::remote`].
+    fn remote(&self) -> Option<RemoteHandle> {
+        None
+    }
+
+    /// Pure: what the remote is asked before the plan is made, also when the object is being deleted. It is called again with
+    /// the answers until it names nothing new, so that a question may come out of another answer. What fails is an input of
+    /// the plan too, and a wait that is always told.
+    fn questions(&self, _: &Inputs<Self::Kind>) -> Vec<Question> {
+        Vec::new()
+    }
+
+    /// Pure: what must happen at the remote before the object goes. It is called again after its calls were made, until it
+    /// asks for nothing. It needs a [`Controller::FINALIZER`].
+    fn farewell(&self, _: &Inputs<Self::Kind>) -> Farewell {
+        Farewell::new()
+    }
+
+    /// Pure: what the object refers to and must not be deleted before it. The controller's [`Controller::FINALIZER`] is put on
+    /// each of them once it is available, and removed when the last object that refers to it goes. They are among
+    /// [`Controller::needs`], in the object's namespace.
+    fn guards(&self, _: &Self::Kind) -> Vec<Ref> {
+        Vec::new()
+    }
+
+    /// The kinds that [`Controller::guards`] may name, for the rights to put finalizers on them.
+    fn guarded(&self) -> Vec<KindRef> {
         Vec::new()
     }
 

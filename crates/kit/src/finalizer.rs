@@ -199,7 +199,7 @@ fn waiting(reference: &Ref, because: &str) -> Wait {
         .look_at(format!("to delete the object without waiting, annotate it with {SKIP_CLEANUP}=true"))
 }
 
-fn age(object: &DynamicObject, now: Timestamp) -> Duration {
+pub(crate) fn age(object: &DynamicObject, now: Timestamp) -> Duration {
     let since = object.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }

@@ -1,8 +1,10 @@
-//! Everything that a decision is made from: the object, what it refers to, what a service answered, the time, and
-//! randomness.
+//! Everything that a decision is made from: the object, what it refers to, what a service or a remote answered, the time,
+//! and randomness.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -15,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::object::Ref;
 use crate::probe::{Answer, Probe};
+use crate::remote::{self, Failure, Question, Remote, Reply};
 use crate::wait::Wait;
 
 /// What was found under a reference.
@@ -37,6 +40,7 @@ pub struct Inputs<K> {
     pub now: Timestamp,
     found: HashMap<Ref, Found>,
     answers: HashMap<Probe, Answer>,
+    replies: HashMap<Question, Reply>,
     own: BTreeMap<OwnKey, Arc<DynamicObject>>,
     entropy: [u8; 32],
 }
@@ -47,7 +51,8 @@ type OwnKey = (String, String, Option<String>, String);
 impl<K: Resource> Inputs<K> {
     /// The inputs before anything else is read.
     pub fn new(object: K, now: Timestamp) -> Self {
-        Self { object, now, found: HashMap::new(), answers: HashMap::new(), own: BTreeMap::new(), entropy: [0; 32] }
+        let (found, answers, replies, own) = (HashMap::new(), HashMap::new(), HashMap::new(), BTreeMap::new());
+        Self { object, now, found, answers, replies, own, entropy: [0; 32] }
     }
 
     /// Takes this as the source of all randomness. Without it every plan has the same secrets, as tests want.
@@ -69,6 +74,43 @@ impl<K: Resource> Inputs<K> {
     /// What came of a probe; none if it was not made.
     pub fn answer(&self, probe: &Probe) -> Option<&Answer> {
         self.answers.get(probe)
+    }
+
+    /// Adds what came of a question to a remote.
+    pub fn insert_reply<R: Remote>(&mut self, question: R::Question, reply: Result<R::Answer, Failure>) {
+        let reply = reply.map(|answer| Arc::new(answer) as Arc<dyn Any + Send + Sync>);
+        self.insert_any_reply(Question::to::<R>(question), reply);
+    }
+
+    pub(crate) fn insert_any_reply(&mut self, question: Question, reply: Reply) {
+        self.replies.insert(question, reply);
+    }
+
+    pub(crate) fn has_asked(&self, question: &Question) -> bool {
+        self.replies.contains_key(question)
+    }
+
+    /// What came of a question that [`crate::Controller::questions`] named; none if it was not asked.
+    pub fn reply<R: Remote>(&self, question: &R::Question) -> Option<Result<&R::Answer, &Failure>> {
+        match self.replies.get(&Question::to::<R>(question.clone()))? {
+            Ok(answer) => answer.downcast_ref().map(Ok),
+            Err(failure) => Some(Err(failure)),
+        }
+    }
+
+    /// The answer to a question that [`crate::Controller::questions`] named, or the wait for it.
+    pub fn answered<R: Remote>(&self, question: &R::Question) -> Result<&R::Answer, Wait> {
+        let remote = remote::reference(R::NAME);
+        match self.reply::<R>(question) {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(failure)) => Err(failure.unanswered(&remote, &Question::to::<R>(question.clone()))),
+            None => Err(Wait::on(&remote).condition(format!("answers: {question}")).now("not asked yet")),
+        }
+    }
+
+    /// The questions without an answer, and why.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = (&Question, &Failure)> {
+        self.replies.iter().filter_map(|(question, reply)| Some((question, reply.as_ref().err()?)))
     }
 
     /// Adds a live child of an observed kind.
@@ -103,6 +145,21 @@ impl<K: Resource> Inputs<K> {
     /// Whether a reference has been looked up.
     pub fn has_read(&self, reference: &Ref) -> bool {
         self.found.contains_key(reference)
+    }
+
+    /// A number that changes with the object's generation and with the content of everything that was looked up.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        // Not the resourceVersion: a finalizer or a label is no change that could help.
+        let content = |found: &Found| match found {
+            Found::Object(object) => Some(object.data.to_string()),
+            Found::Missing | Found::UnknownKind => None,
+        };
+        let mut found: Vec<(String, Option<String>)> =
+            self.found.iter().map(|(reference, found)| (reference.to_string(), content(found))).collect();
+        found.sort();
+        let mut hasher = DefaultHasher::new();
+        (self.object.meta().generation, found).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Everything that has been looked up.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use c5c3_api::blocks::{Condition, ConditionStatus};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::error::{Error, Stage};
 use crate::object::Ref;
+use crate::remote::Verb;
 use crate::wait::Wait;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,6 +56,19 @@ struct ConditionLabels {
     r#type: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuestionLabels {
+    controller: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    controller: &'static str,
+    verb: &'static str,
+    result: &'static str,
+}
+
 /// The reasons that each object of each controller is waiting for, to take them back when they change.
 type Waiting = HashMap<(&'static str, Ref), Vec<WaitLabels>>;
 
@@ -72,6 +86,9 @@ pub struct Metrics {
     reconciles: Family<ControllerLabels, Counter>,
     conditions: Family<ConditionLabels, Gauge>,
     said: Arc<Mutex<HashMap<Ref, Vec<ConditionLabels>>>>,
+    questions: Family<QuestionLabels, Counter>,
+    calls: Family<CallLabels, Counter>,
+    others: Arc<Mutex<Registry>>,
 }
 
 fn seconds() -> Histogram {
@@ -88,7 +105,11 @@ impl Default for Metrics {
         let watch_errors = Family::<ControllerLabels, Counter>::default();
         let reconciles = Family::<ControllerLabels, Counter>::default();
         let conditions = Family::<ConditionLabels, Gauge>::default();
+        let questions = Family::<QuestionLabels, Counter>::default();
+        let calls = Family::<CallLabels, Counter>::default();
         let mut registry = Registry::with_prefix("c5c3");
+        registry.register("remote_questions", "Questions to a remote, by result", questions.clone());
+        registry.register("remote_calls", "Calls to a remote, by verb and result", calls.clone());
         registry.register("reconcile_duration_seconds", "Time spent in each step of a reconcile", durations.clone());
         registry.register("reconcile_errors", "Reconciles that failed, by step and reason", errors.clone());
         registry.register("queue_depth", "Objects that are due and not yet being reconciled", queued.clone());
@@ -113,6 +134,9 @@ impl Default for Metrics {
             reconciles,
             conditions,
             said: Arc::default(),
+            questions,
+            calls,
+            others: Arc::default(),
         }
     }
 }
@@ -121,6 +145,21 @@ impl Metrics {
     /// Records how long a step took.
     pub fn observe_duration(&self, controller: &'static str, stage: Stage, time: Duration) {
         self.durations.get_or_create(&StageLabels { controller, step: stage.name() }).observe(time.as_secs_f64());
+    }
+
+    /// Adds metrics of a library, such as those of a client, with their own names. `add` is called once for each process.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.others.lock().expect("no one panics with the lock"));
+    }
+
+    /// Counts a question to a remote: `ok`, or the reason of its failure.
+    pub(crate) fn asked(&self, controller: &'static str, result: &'static str) {
+        self.questions.get_or_create(&QuestionLabels { controller, result }).inc();
+    }
+
+    /// Counts a call to a remote: `ok`, or the reason of its failure.
+    pub(crate) fn called(&self, controller: &'static str, verb: Verb, result: &'static str) {
+        self.calls.get_or_create(&CallLabels { controller, verb: verb.name(), result }).inc();
     }
 
     /// Counts a reconcile that succeeded.
@@ -215,7 +254,10 @@ impl Metrics {
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = encode(&mut text, &self.registry);
+        let others = self.others.lock().expect("no one panics with the lock");
+        let _ = encode_registry(&mut text, &self.registry)
+            .and_then(|()| encode_registry(&mut text, &others))
+            .and_then(|()| encode_eof(&mut text));
         text
     }
 }
@@ -243,6 +285,16 @@ mod tests {
         assert!(metrics.text().contains(&line("Ready")) && !metrics.text().contains(&line("Ripe")));
         metrics.clear("garden", "Secret");
         assert!(!metrics.text().contains("orchard"));
+    }
+
+    #[test]
+    fn the_metrics_of_a_client_keep_their_names_and_the_text_has_one_end() {
+        let (metrics, answers) = (Metrics::default(), Counter::<u64>::default());
+        metrics.register(|registry| registry.register("keystone_answers", "Answers", answers.clone()));
+        answers.inc();
+        let text = metrics.text();
+        assert!(text.contains("\nkeystone_answers_total 1\n"), "{text}");
+        assert_eq!((text.matches("# EOF").count(), text.ends_with("# EOF\n")), (1, true));
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl Executor<'_> {
                 Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
             }
         }
+        waits.extend(step.pending());
         Ok(waits)
     }
 }

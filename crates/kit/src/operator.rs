@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use c5c3_api::Problems;
 use futures::FutureExt;
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Client, Resource};
+use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +19,7 @@ use crate::controller::{self, Controller};
 use crate::http::{Readiness, Unhealthy};
 use crate::leader::{Candidate, Election};
 use crate::metrics::Metrics;
+use crate::object::{KindRef, Ref, is_not_found, said};
 use crate::run::{RunOptions, run};
 
 /// How an operator runs.
@@ -50,6 +53,9 @@ type Review = Box<dyn Fn(&Value) -> Problems + Send + Sync>;
 /// How soon a controller is started again that panicked outside a reconcile.
 const RESTART_AFTER: Duration = Duration::from_secs(10);
 
+/// How often a rival is looked for again.
+const RIVAL_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Controllers that share a name, a leader and a process.
 pub struct Operator {
     name: &'static str,
@@ -58,13 +64,39 @@ pub struct Operator {
     controllers: Vec<Starter>,
     /// One for each of the kinds.
     reviews: Vec<Review>,
+    collectors: Vec<Collector>,
+    rivals: Vec<Ref>,
 }
+
+/// Adds metrics to a registry.
+type Collector = Box<dyn Fn(&mut Registry) + Send + Sync>;
 
 impl Operator {
     /// An operator without controllers. Its name is its field manager and the value of its ownership label: it must
     /// never change.
     pub fn new(name: &'static str) -> Self {
-        Self { name, kinds: Vec::new(), access: Access::default(), controllers: Vec::new(), reviews: Vec::new() }
+        Self {
+            name,
+            kinds: Vec::new(),
+            access: Access::default(),
+            controllers: Vec::new(),
+            reviews: Vec::new(),
+            collectors: Vec::new(),
+            rivals: Vec::new(),
+        }
+    }
+
+    /// Does not start while this Deployment is there and has replicas: it looks after the same objects.
+    pub fn rival(mut self, namespace: &str, name: &str) -> Self {
+        self.access.read_named(&KindRef::of::<Deployment>(), name);
+        self.rivals.push(Ref::namespaced::<Deployment>(namespace, name));
+        self
+    }
+
+    /// Adds metrics of a library that its controllers use, such as those of a client.
+    pub fn metrics(mut self, add: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
+        self.collectors.push(Box::new(add));
+        self
     }
 
     /// Adds a controller; `make` is called each time it starts, which is once per leadership.
@@ -121,6 +153,12 @@ impl Operator {
         readiness: Readiness,
         stop: CancellationToken,
     ) {
+        for collector in &self.collectors {
+            metrics.register(collector);
+        }
+        if !self.is_alone(&client, &readiness, &stop).await {
+            return;
+        }
         let work = |stop: CancellationToken| {
             let start = Start {
                 manager: self.name,
@@ -146,6 +184,35 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// Waits until no rival runs, and is not ready meanwhile. False if it is to stop.
+    async fn is_alone(&self, client: &Client, readiness: &Readiness, stop: &CancellationToken) -> bool {
+        let _expected = readiness.add_pending();
+        for rival in &self.rivals {
+            while self.runs(rival, client).await {
+                let (operator, why) = (self.name, "it looks after the same objects; delete it, or scale it to 0");
+                tracing::error!(operator, %rival, why, "the operator does not start while this Deployment runs");
+                tokio::select! {
+                    () = tokio::time::sleep(RIVAL_INTERVAL) => {}
+                    () = stop.cancelled() => return false,
+                }
+            }
+        }
+        true
+    }
+
+    async fn runs(&self, rival: &Ref, client: &Client) -> bool {
+        match rival.api(client.clone()).get(&rival.name).await {
+            Ok(found) => found.data["spec"]["replicas"] != 0,
+            Err(error) if is_not_found(&error) => false,
+            Err(error) => {
+                tracing::warn!(operator = self.name, %rival, error = said(&error), "cannot see whether it runs");
+                false
+            }
+        }
+    }
+}
+
 /// Runs a controller until it is stopped, and starts it again after a panic. Panics within a reconcile do not come here.
 async fn keep_running(controller: Starter, start: Start) {
     let mut broken = None;
@@ -166,6 +233,8 @@ async fn keep_running(controller: Starter, start: Start) {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
 
     use super::*;
     use crate::testing::FakeApi;
@@ -194,5 +263,24 @@ mod tests {
         assert!(!readiness.is_healthy());
         task.await.unwrap();
         assert_eq!((starts.load(Ordering::SeqCst), readiness.is_healthy()), (3, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_operator_does_not_start_while_its_rival_has_replicas() {
+        let api = FakeApi::default();
+        let rival = |replicas: i32| {
+            json!({"apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "old-press", "namespace": "mill"}, "spec": {"replicas": replicas}})
+        };
+        api.put(&rival(1));
+        let operator = Operator::new("press-operator").rival("mill", "old-press");
+        let (client, readiness, stop) = (api.client(), Readiness::default(), CancellationToken::new());
+        let alone = operator.is_alone(&client, &readiness, &stop);
+        tokio::pin!(alone);
+        assert!(tokio::time::timeout(RIVAL_INTERVAL * 3, &mut alone).await.is_err() && !readiness.is_ready());
+        api.put(&rival(0));
+        assert!(alone.await && readiness.is_ready());
+        let rules = json!(operator.access().in_cluster());
+        assert_eq!(rules[0]["resourceNames"], json!(["old-press"]), "{rules}");
     }
 }

@@ -15,6 +15,7 @@ use crate::hash;
 use crate::object::Ref;
 use crate::ownership::{JOB_GROUP, VERSION};
 use crate::readiness;
+use crate::remote::Call;
 use crate::wait::Wait;
 
 /// What should be there.
@@ -37,6 +38,8 @@ pub struct Plan {
     pub upgrading: bool,
     /// Whether the plan holds only some of the children: then nothing is pruned.
     pub partial: bool,
+    /// How often a remote is asked though nothing changed; see [`Plan::resync`].
+    pub resync: Option<Duration>,
 }
 
 /// Something that happened and is told as an event of the object.
@@ -61,6 +64,7 @@ impl Default for Plan {
             events: Vec::new(),
             upgrading: false,
             partial: false,
+            resync: None,
         }
     }
 }
@@ -113,6 +117,17 @@ impl Plan {
         Self { upgrading, ..self }
     }
 
+    /// Says how often the remote is asked again though nothing changed, to find what others changed there; zero is never.
+    /// Without it the kit's own period holds.
+    pub fn resync(self, period: Option<Duration>) -> Self {
+        Self { resync: period, ..self }
+    }
+
+    /// Every call of every step.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.steps.iter().flat_map(|step| &step.calls)
+    }
+
     /// Every child of every step.
     pub fn children(&self) -> impl Iterator<Item = &Child> {
         self.steps.iter().flat_map(|step| &step.children)
@@ -150,6 +165,9 @@ impl Plan {
                 let value = serde_json::to_value(child.redacted()).unwrap_or_default();
                 let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
             }
+            for call in &step.calls {
+                let _ = writeln!(text, "-> {call}");
+            }
         }
         for step in &self.removed_steps {
             let _ = writeln!(text, "== dropped: {step}");
@@ -168,6 +186,8 @@ pub struct Step {
     pub condition: &'static str,
     /// What is applied.
     pub children: Vec<Child>,
+    /// What a remote is told to do when the children are ready, in this order. The step is done when a plan has none.
+    pub calls: Vec<Call>,
     /// What must come true beside the children being ready, before this step's children are applied.
     pub waits: Vec<Wait>,
     /// What the condition says when all is done.
@@ -221,6 +241,7 @@ impl Step {
         Self {
             condition,
             children: Vec::new(),
+            calls: Vec::new(),
             waits: Vec::new(),
             done: "done".into(),
             node: None,
@@ -258,6 +279,17 @@ impl Step {
     pub fn children(mut self, children: impl IntoIterator<Item = Child>) -> Self {
         self.children.extend(children);
         self
+    }
+
+    /// Adds a call to a remote.
+    pub fn call(mut self, call: Call) -> Self {
+        self.calls.push(call);
+        self
+    }
+
+    /// The waits for the calls to be made.
+    pub(crate) fn pending(&self) -> Vec<Wait> {
+        self.calls.iter().map(Call::pending).collect()
     }
 
     /// Adds a wait that stands before the step.

@@ -15,6 +15,8 @@ pub(crate) struct Declared<'a> {
     pub(crate) conditions: &'a [&'static str],
     /// The kinds of its children.
     pub(crate) children: &'a [KindRef],
+    /// Whether it has a remote.
+    pub(crate) remote: bool,
 }
 
 impl Declared<'_> {
@@ -36,8 +38,11 @@ impl Declared<'_> {
         if !self.conditions.contains(&step.condition) {
             return Some(format!("{} is not in CONDITIONS", step.condition));
         }
-        if step.children.is_empty() && step.decision == Decision::Planned {
+        if step.children.is_empty() && step.calls.is_empty() && step.decision == Decision::Planned {
             return Some(format!("step {} has no children and is neither undecided() nor childless()", step.title()));
+        }
+        if !self.remote && !step.calls.is_empty() {
+            return Some(format!("step {} has calls, and remote() names no remote", step.title()));
         }
         let is_known = |resource: &ApiResource| self.children.iter().any(|kind| kind.resource == *resource);
         let stranger = step.children.iter().find(|child| !is_known(&child.resource))?;
@@ -79,7 +84,7 @@ mod tests {
     fn flaw(plan: &Plan) -> Option<String> {
         let kind = KindRef::of::<Keystone>().resource;
         let children = [KindRef::of::<ConfigMap>()];
-        Declared { kind: &kind, conditions: &["Ripe"], children: &children }.flaw(plan)
+        Declared { kind: &kind, conditions: &["Ripe"], children: &children, remote: false }.flaw(plan)
     }
 
     fn named(name: &str) -> ObjectMeta {

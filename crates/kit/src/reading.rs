@@ -32,6 +32,7 @@ impl<C: Controller> Reconcile<'_, C> {
         }
         self.read_references(&mut inputs, existing).await?;
         self.read_answers(&mut inputs).await?;
+        self.ask(&mut inputs).await?;
         self.context.metrics.observe_duration(C::NAME, Stage::Read, started.elapsed());
         Ok(inputs)
     }

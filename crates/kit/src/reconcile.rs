@@ -27,7 +27,8 @@ use crate::ownership::Owner;
 use crate::plan::Plan;
 use crate::plan_check::Declared;
 use crate::probes::Probes;
-use crate::report::{self, Outcome, Types};
+use crate::remote::{Made, Outside};
+use crate::report::{self, Outcome, Types, waits_of};
 use crate::retention::Retained;
 use crate::summary::Summary;
 use crate::wait::Wait;
@@ -35,7 +36,7 @@ use crate::watches::Watches;
 use crate::write_limit::WriteLimit;
 
 /// How often a deletion looks whether what it waits for is gone, beside being told by watches.
-const CLEANUP_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const CLEANUP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How soon is tried again what must go on although the spec is wrong.
 const MAINTAIN_INTERVAL: Duration = Duration::from_mins(1);
@@ -70,6 +71,10 @@ pub struct Context<C: Controller> {
     pub write_limit: WriteLimit,
     /// Children as they were last applied or read.
     pub apply_cache: ApplyCache,
+    /// Held while finalizers are removed; see [`Controller::guards`].
+    pub(crate) releasing: tokio::sync::Mutex<()>,
+    /// The remote, and what is remembered of it.
+    pub(crate) outside: Outside,
     /// When to look again though nothing happened.
     pub resync: Duration,
 }
@@ -86,6 +91,7 @@ impl<C: Controller> Context<C> {
         self.backoff.reset(about);
         self.write_limit.forget(about);
         self.apply_cache.forget(about);
+        self.outside.forget(about);
     }
 }
 
@@ -165,32 +171,42 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let inputs = self.read_inputs(parsed, &existing).await?;
         match self.timed(Stage::Validate, || self.context.controller.validate(&inputs)) {
             Verdict::Invalid(problems) => self.invalid(&problems, value, Some(&inputs)).await,
-            Verdict::Wait(waits) => {
+            Verdict::Wait(mut waits) => {
                 self.watch_only(&[&inputs], &existing);
-                self.write_status(&Outcome::Waiting(&waits)).await
+                waits.extend(self.untold(&inputs, &waits));
+                let action = self.write_status(&Outcome::Waiting(&waits)).await?;
+                Ok(self.paced(&Made::default(), &inputs, None).unwrap_or(action))
             }
             Verdict::Valid(valid) => {
                 self.watch_only(&[&inputs], &existing);
+                if !self.is_paused() {
+                    self.guard(&inputs).await?;
+                }
                 self.remember_valid(&inputs.object);
                 let plan = self.timed(Stage::Plan, || self.context.controller.plan(&valid, &inputs));
-                self.execute(&plan, &retained).await
+                self.execute(&plan, &inputs, &retained).await
             }
         }
     }
 
     /// Applies a plan as far as it goes, or only reads how its children are while the object is paused.
-    async fn execute(&self, plan: &Plan, retained: &[Retained]) -> Result<Action, Error> {
+    async fn execute(&self, plan: &Plan, inputs: &Inputs<C::Kind>, retained: &[Retained]) -> Result<Action, Error> {
         self.check(plan)?;
         self.check_places(plan)?;
         let existing = self.context.children.of(&self.owner);
         if self.is_paused() {
-            let observed = self.executor(&existing).observe(plan).await?;
-            return self.write_status(&Outcome::Paused(&observed, plan)).await;
+            let mut observed = self.executor(&existing).observe(plan).await?;
+            observed.left = self.untold(inputs, &waits_of(&observed));
+            let action = self.write_status(&Outcome::Paused(&observed, plan)).await?;
+            return Ok(self.paced(&Made::default(), inputs, None).unwrap_or(action));
         }
         let started = Instant::now();
         let applied = self.executor(&existing).apply_retaining(plan, retained).await;
         self.context.metrics.observe_duration(C::NAME, Stage::Apply, started.elapsed());
-        let applied = applied?;
+        let mut applied = applied?;
+        let made = self.make_calls(plan, inputs, &mut applied).await?;
+        let untold = self.untold(inputs, &waits_of(&applied));
+        applied.left.extend(untold);
         self.write_status(&Outcome::Applied(&applied, plan)).await?;
         for event in self.context.published.take_new(self.about, &plan.events) {
             let (uid, events) = (&self.owner.uid, &self.context.events);
@@ -199,7 +215,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         if let Some(refused) = &applied.refused {
             return Err(Error::ChildRefused(refused.message(self.object.metadata.namespace.as_deref())));
         }
-        Ok(self.requeue(&applied))
+        Ok(self.paced(&made, inputs, Some((&applied, plan))).unwrap_or_else(|| self.requeue(&applied)))
     }
 
     fn requeue(&self, applied: &Applied) -> Action {
@@ -243,9 +259,14 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         }
     }
 
-    async fn maintain(&self, value: Value, before: Option<&Inputs<C::Kind>>) -> Result<Option<(Applied, Plan)>, Error> {
+    /// The last object of this uid that was valid, if one is known since the operator started.
+    pub(crate) fn last_valid(&self) -> Option<C::Kind> {
         let last = self.context.last_valid.lock().unwrap_or_else(PoisonError::into_inner).get(self.about).cloned();
-        let last = last.filter(|(uid, _)| *uid == self.owner.uid).map(|(_, object)| object);
+        last.filter(|(uid, _)| *uid == self.owner.uid).map(|(_, object)| object)
+    }
+
+    async fn maintain(&self, value: Value, before: Option<&Inputs<C::Kind>>) -> Result<Option<(Applied, Plan)>, Error> {
+        let last = self.last_valid();
         let was_valid = last.is_some();
         let existing = self.context.children.of(&self.owner);
         let Some(object) = last.or_else(|| serde_json::from_value(value).ok()) else {
@@ -258,6 +279,9 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         if let Some(plan) = self.context.controller.maintain(&inputs) {
             let plan = Plan { partial: true, ..plan };
             self.check(&plan)?;
+            if plan.calls().next().is_some() {
+                return Err(broken::<C>("maintain() has calls".to_owned()));
+            }
             let applied = if self.is_paused() { executor.observe(&plan).await? } else { executor.apply(&plan).await? };
             return Ok(Some((applied, plan)));
         }
@@ -284,7 +308,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     /// What only a bug in the operator can get wrong.
     fn check(&self, plan: &Plan) -> Result<(), Error> {
         let children = self.context.controller.children();
-        let declared = Declared { kind: &self.about.resource, conditions: C::CONDITIONS, children: &children };
+        // A kind whose steps have no conditions of their own puts them under those about the whole.
+        let conditions = if C::CONDITIONS.is_empty() { C::SUMMARY } else { C::CONDITIONS };
+        let remote = self.context.outside.handle.is_some();
+        let declared = Declared { kind: &self.about.resource, conditions, children: &children, remote };
         declared.flaw(plan).map_or(Ok(()), |flaw| Err(broken::<C>(flaw)))
     }
 
@@ -293,7 +320,11 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             return Ok(Action::await_change());
         };
         if finalizer::has(self.object, finalizer::ORPHAN) {
-            finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
+            // Orphans are children; what lives outside the cluster is none.
+            if let Some(action) = self.farewell().await? {
+                return Ok(action);
+            }
+            self.release(finalizer).await?;
             return Ok(Action::await_change());
         }
         if let Some(held) = self.waits_for_retention().await? {
@@ -316,7 +347,10 @@ impl<'a, C: Controller> Reconcile<'a, C> {
                 self.context.events.publish(self.about, &self.owner.uid, true, "CleanupAbandoned", &note).await;
             }
         }
-        finalizer::remove(&self.context.client, self.object, self.about, finalizer).await?;
+        if let Some(action) = self.farewell().await? {
+            return Ok(action);
+        }
+        self.release(finalizer).await?;
         Ok(Action::await_change())
     }
 
@@ -340,7 +374,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         }
     }
 
-    async fn write_status(&self, outcome: &Outcome<'_>) -> Result<Action, Error> {
+    pub(crate) async fn write_status(&self, outcome: &Outcome<'_>) -> Result<Action, Error> {
         let started = Instant::now();
         let said = self.report(outcome).await;
         self.context.metrics.observe_duration(C::NAME, Stage::Report, started.elapsed());
@@ -369,7 +403,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     /// With jitter, so that objects that came together do not come back together.
-    fn resync(&self) -> Duration {
+    pub(crate) fn resync(&self) -> Duration {
         self.context.resync.mul_f64(rand::random_range(0.9..=1.1))
     }
 

@@ -65,7 +65,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-fn waits_of(applied: &Applied) -> Vec<Wait> {
+pub(crate) fn waits_of(applied: &Applied) -> Vec<Wait> {
     let of_steps = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
     of_steps.chain(&applied.left).cloned().collect()
 }

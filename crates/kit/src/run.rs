@@ -31,6 +31,7 @@ use crate::object::{KindRef, Ref, api};
 use crate::ownership::MANAGED_BY;
 use crate::probes::Probes;
 use crate::reconcile::{Context, reconcile, report_failure};
+use crate::remote::Outside;
 use crate::resilient_watch::{Watched, watch};
 use crate::resync::{Change, Fold};
 use crate::watches::Watches;
@@ -137,6 +138,8 @@ pub async fn run<C: Controller>(
         backoff: Backoff::new(pace.first_retry, pace.last_retry),
         write_limit: WriteLimit::default(),
         apply_cache: ApplyCache::default(),
+        releasing: tokio::sync::Mutex::default(),
+        outside: Outside::new(controller.remote(), pace.first_retry, pace.last_retry),
         resync: pace.resync,
         namespace: pace.namespace.clone(),
         controller,

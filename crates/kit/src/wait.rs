@@ -25,6 +25,8 @@ pub struct Wait {
     pub because: Option<String>,
     /// The command that tells more, or what to do.
     pub look_at: Option<String>,
+    /// What the other side said, word for word, where [`Wait::now`] says more.
+    pub error: Option<String>,
     /// Whether it will not come true by itself.
     pub failed: bool,
     reason: Option<&'static str>,
@@ -39,6 +41,7 @@ impl Wait {
             now: None,
             because: None,
             look_at: None,
+            error: None,
             failed: false,
             reason: None,
         }
@@ -57,6 +60,11 @@ impl Wait {
     /// Says how the object is now.
     pub fn now(self, now: impl Into<String>) -> Self {
         Self { now: Some(now.into()), ..self }
+    }
+
+    /// Says what the other side said, word for word.
+    pub fn error(self, error: impl Into<String>) -> Self {
+        Self { error: Some(error.into()), ..self }
     }
 
     /// Says why the object is needed.

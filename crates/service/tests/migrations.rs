@@ -9,7 +9,7 @@ use c5c3_service::migrations::{Migrations, Schemas, once};
 use c5c3_service::pod::{Mount, Shared};
 use c5c3_service::record;
 use c5c3_service::release::{self, Release};
-use c5c3_service::upgrade::{Course, Progress};
+use c5c3_service::upgrade::{MigrationPhase, Progress};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use secrecy::ExposeSecret;
@@ -83,12 +83,12 @@ fn an_installation_runs_all_commands_and_an_upgrade_some_before_and_some_after_t
 }
 
 #[test]
-fn each_course_has_a_job_with_its_own_name_and_commands() {
+fn each_phase_has_a_job_with_its_own_name_and_commands() {
     seen(&migrations(), "nest", |schemas| {
-        let sync = schemas.before(Course::Sync);
+        let sync = schemas.before(MigrationPhase::Sync);
         assert_eq!((base(&sync).as_str(), commands(&sync)), ("gate-db-sync", words(&["sync", "online", "check"])));
-        for course in [Course::Expand, Course::Contract] {
-            let expand = schemas.before(course);
+        for phase in [MigrationPhase::Expand, MigrationPhase::Contract] {
+            let expand = schemas.before(phase);
             assert_eq!((base(&expand).as_str(), commands(&expand)), ("gate-db-expand", words(&["sync"])));
         }
         let contract = schemas.after().unwrap();
@@ -104,7 +104,8 @@ fn words(words: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_job_of_schemas_has_their_configuration_certificates_and_variables_and_no_deadline() {
-    let (job, secret) = seen(&migrations(), "nest", |schemas| (schemas.before(Course::Sync), schemas.files().name()));
+    let (job, secret) =
+        seen(&migrations(), "nest", |schemas| (schemas.before(MigrationPhase::Sync), schemas.files().name()));
     assert_eq!(job.object.metadata.labels.as_ref().unwrap()["c5c3.io/job-group"], "schema");
     let spec = &job.object.data["spec"];
     assert_eq!(spec["activeDeadlineSeconds"], Value::Null, "what changes a schema is not cut short");
@@ -118,7 +119,7 @@ fn a_job_of_schemas_has_their_configuration_certificates_and_variables_and_no_de
 
 #[test]
 fn a_job_runs_again_for_schemas_on_another_server() {
-    let name = |host: &str| seen(&migrations(), host, |schemas| schemas.before(Course::Sync).reference().name);
+    let name = |host: &str| seen(&migrations(), host, |schemas| schemas.before(MigrationPhase::Sync).reference().name);
     assert_eq!(name("nest"), name("nest"));
     assert_ne!(name("nest"), name("barn"));
 }

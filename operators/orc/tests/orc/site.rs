@@ -1,0 +1,217 @@
+//! A cluster with the operator and a Keystone, and what tests do with them.
+
+use std::time::Duration;
+
+use c5c3_harness::TestCluster;
+use c5c3_kit::Settings;
+use c5c3_kit::http::Readiness;
+use c5c3_kit::metrics::Metrics;
+use c5c3_kit::run::Pace;
+use c5c3_openstack::{Clients, Limits, Options};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use kube::runtime::wait::await_condition;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::keystone::{Keystone, PASSWORD};
+
+pub(crate) struct Site {
+    pub(crate) cluster: TestCluster,
+    pub(crate) keystone: Keystone,
+    pub(crate) metrics: Metrics,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
+
+fn resource(kind: &str) -> ApiResource {
+    let crd = c5c3_api::find(GROUP, kind).unwrap().crd();
+    ApiResource {
+        group: "openstack.k-orc.cloud".into(),
+        version: "v1alpha1".into(),
+        api_version: GROUP.into(),
+        kind: kind.into(),
+        plural: crd.spec.names.plural,
+    }
+}
+
+/// The kinds that are alike.
+pub(crate) const KINDS: &[&str] = &["Domain", "Project", "Role", "Group", "Service", "Endpoint", "User"];
+
+impl Site {
+    /// A cluster with the operator, a Keystone, and the Secret `clouds`.
+    pub(crate) async fn open() -> Self {
+        let cluster = TestCluster::start().await.unwrap();
+        for kind in KINDS.iter().chain(&["RoleAssignment", "ApplicationCredential"]) {
+            cluster.install(&c5c3_api::find(GROUP, kind).unwrap().crd()).await.unwrap();
+        }
+        let keystone = Keystone::start().await;
+        let metrics = Metrics::default();
+        let task = start(&cluster, &metrics, SHORT);
+        let site = Self { cluster, keystone, metrics, task };
+        site.secret("clouds", "clouds.yaml", &site.keystone.clouds(PASSWORD)).await;
+        site
+    }
+
+    pub(crate) async fn kill(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.restart_sharing(SHORT);
+    }
+
+    /// Starts the operator with lists that answer for this long.
+    pub(crate) fn restart_sharing(&mut self, period: Duration) {
+        self.task = start(&self.cluster, &self.metrics, period);
+    }
+
+    pub(crate) async fn secret(&self, name: &str, key: &str, value: &str) {
+        let secrets: Api<Secret> = Api::default_namespaced(self.cluster.client());
+        let secret = json!({"metadata": {"name": name}, "stringData": {key: value}});
+        if secrets.get_opt(name).await.unwrap().is_some() {
+            secrets.patch(name, &PatchParams::default(), &Patch::Merge(secret)).await.unwrap();
+        } else {
+            secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+        }
+    }
+
+    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::default_namespaced_with(self.cluster.client(), &resource(kind))
+    }
+
+    /// Creates a managed object.
+    pub(crate) async fn managed(&self, kind: &str, name: &str, fields: Value) {
+        self.create(kind, name, json!({"resource": fields})).await.unwrap();
+    }
+
+    /// Creates an import.
+    pub(crate) async fn import(&self, kind: &str, name: &str, import: Value) {
+        self.create(kind, name, json!({"managementPolicy": "unmanaged", "import": import})).await.unwrap();
+    }
+
+    pub(crate) async fn create(&self, kind: &str, name: &str, mut spec: Value) -> Result<DynamicObject, kube::Error> {
+        if spec["cloudCredentialsRef"].is_null() {
+            spec["cloudCredentialsRef"] = json!({"secretName": "clouds", "cloudName": "orchard"});
+        }
+        let mut object = DynamicObject::new(name, &resource(kind));
+        object.data = json!({ "spec": spec });
+        self.api(kind).create(&PostParams::default(), &object).await
+    }
+
+    pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) -> Result<DynamicObject, kube::Error> {
+        self.api(kind).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
+    }
+
+    /// Waits until an object is as told; none is one that is gone.
+    pub(crate) async fn until(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(Option<&DynamicObject>) -> bool + Send + Sync,
+    ) {
+        let waited = tokio::time::timeout(Duration::from_secs(30), await_condition(self.api(kind), name, is_so)).await;
+        let Ok(waited) = waited else {
+            panic!("not within 30 s: {kind} {name} {what}; {:#?}", self.api(kind).get_opt(name).await)
+        };
+        waited.unwrap();
+    }
+
+    /// Waits until both conditions say that all is done for the present generation, and gives the status.
+    pub(crate) async fn done(&self, kind: &str, name: &str) -> Value {
+        self.said(kind, name, "Progressing", "False", "Success", "OpenStack resource is up to date").await;
+        let status = self.status(kind, name).await;
+        let available = condition(&status, "Available");
+        assert_eq!((&available["status"], &available["reason"]), (&json!("True"), &json!("Success")), "{kind} {name}");
+        assert_eq!(available["message"], "OpenStack resource is available");
+        status
+    }
+
+    /// Waits until a condition says this of the present generation. The message is the beginning of the real one.
+    pub(crate) async fn said(
+        &self,
+        kind: &str,
+        name: &str,
+        condition_type: &str,
+        status: &str,
+        reason: &str,
+        message: &str,
+    ) {
+        let what = format!("{condition_type}={status}/{reason}/{message}");
+        let is_so = |object: Option<&DynamicObject>| {
+            let Some(object) = object else { return false };
+            let found = condition(&object.data["status"], condition_type);
+            found["status"] == status
+                && found["reason"] == reason
+                && found["message"].as_str().is_some_and(|text| text.starts_with(message))
+                && found["observedGeneration"].as_i64() == object.metadata.generation
+        };
+        self.until(kind, name, &what, is_so).await;
+    }
+
+    pub(crate) async fn status(&self, kind: &str, name: &str) -> Value {
+        self.api(kind).get(name).await.unwrap().data["status"].clone()
+    }
+
+    pub(crate) async fn gone(&self, kind: &str, name: &str) {
+        self.until(kind, name, "is gone", |object| object.is_none()).await;
+    }
+
+    /// Waits for an event about an object, and gives its note.
+    pub(crate) async fn event(&self, name: &str, reason: &str) -> String {
+        let events: Api<Event> = Api::default_namespaced(self.cluster.client());
+        let look = async {
+            loop {
+                let all = events.list(&ListParams::default()).await.unwrap();
+                let is_it = |event: &Event| {
+                    let about = event.regarding.as_ref().and_then(|about| about.name.as_deref());
+                    event.reason.as_deref() == Some(reason) && about == Some(name)
+                };
+                if let Some(event) = all.items.into_iter().find(is_it) {
+                    return event.note.unwrap_or_default();
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), look)
+            .await
+            .unwrap_or_else(|_| panic!("no event {reason} of {name}"))
+    }
+}
+
+/// How long lists answer for all objects, so that tests see soon what they change in Keystone.
+const SHORT: Duration = Duration::from_millis(50);
+
+fn start(cluster: &TestCluster, metrics: &Metrics, period: Duration) -> JoinHandle<()> {
+    let pace = Pace {
+        debounce: Duration::ZERO,
+        first_retry: Duration::from_millis(20),
+        last_retry: Duration::from_millis(200),
+        ..Pace::default()
+    };
+    let (client, metrics) = (cluster.client(), metrics.clone());
+    let limits = Limits { whole: Duration::from_secs(2), ..Limits::default() };
+    let clients = Clients::new(Options { limits, ..Options::default() });
+    tokio::spawn(async move {
+        let operator = c5c3_operator_orc::with(clients, period);
+        let settings = Settings { pace, election: None };
+        operator.run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
+    })
+}
+
+pub(crate) fn condition(status: &Value, condition_type: &str) -> Value {
+    let all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|found| found["type"] == condition_type).unwrap_or_default()
+}
