@@ -330,7 +330,7 @@ mod tests {
         planes.patch("mine", &PatchParams::apply("someone"), &Patch::Apply(&mine)).await.unwrap();
         let found = Wanted::found(&client).await.unwrap().unwrap();
         assert_eq!(found.title(), format!("controlplane/mine in {}", cluster.namespace()));
-        assert_eq!((found.images(), found.documents.len(), found.publishes), (vec!["valkey"], 0, false));
+        assert_eq!((found.images().unwrap(), found.documents.len(), found.publishes), (vec!["valkey"], 0, false));
         let endpoint = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "mine"},
             "spec": {"services": {"keystone": {"publicEndpoint": "http://10.0.0.1:5000/v3"}}}});
         planes.patch("mine", &PatchParams::apply(ENDPOINT_MANAGER), &Patch::Apply(&endpoint)).await.unwrap();
