@@ -6,7 +6,7 @@ use c5c3_harness::TestCluster;
 use c5c3_kit::Settings;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_openstack::{Clients, Limits, Options};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
@@ -195,11 +195,11 @@ impl Site {
 const SHORT: Duration = Duration::from_millis(50);
 
 fn start(cluster: &TestCluster, metrics: &Metrics, period: Duration) -> JoinHandle<()> {
-    let pace = Pace {
+    let pace = RunOptions {
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
         last_retry: Duration::from_millis(200),
-        ..Pace::default()
+        ..RunOptions::default()
     };
     let (client, metrics) = (cluster.client(), metrics.clone());
     let limits = Limits { whole: Duration::from_secs(2), ..Limits::default() };
