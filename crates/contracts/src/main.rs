@@ -33,7 +33,7 @@ fn make(folder: &Path, record: &Path) -> Result<(), String> {
         .map(serde_json::from_str)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("{}: {error}", record.display()))?;
-    let genuine: BTreeMap<Key, Genuine> = Genuine::all_in(folder, false).into_iter().flat_map(versions).collect();
+    let genuine: BTreeMap<Key, Genuine> = Genuine::all_in(folder, false).iter().flat_map(versions).collect();
     let mut wanted: BTreeMap<Key, Paths> = BTreeMap::new();
     for value in &recorded {
         let (key, paths) = fields(value, &genuine);
@@ -60,7 +60,7 @@ fn make(folder: &Path, record: &Path) -> Result<(), String> {
 }
 
 /// The definition once for each of its versions that is served.
-fn versions(genuine: Genuine) -> Vec<(Key, Genuine)> {
+fn versions(genuine: &Genuine) -> Vec<(Key, Genuine)> {
     let spec = &genuine.definition["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let served = spec["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);

@@ -11,29 +11,23 @@ const EXTENSION: &str = "x-kubernetes-";
 /// How the object itself is written.
 const ROOT: &str = ".";
 const HEADER: &str = "# Facts about a kind of another project, as far as we write or read it. \
-                      Made by `make contracts`: docs/contracts.md.\n";
+                      Made by `make contracts`: docs/contracts.md.";
 
 pub(crate) fn written(group: &str, version: &str, head: &Map<String, Value>, schema: &Value) -> String {
-    let mut text = format!("{HEADER}group: {group}\nversion: {version}\n");
-    for field in ["names", "scope", "subresources"] {
-        text += &format!("{field}: {}\n", flow(&head[field]));
-    }
+    let mut lines = vec![HEADER.to_owned(), format!("group: {group}"), format!("version: {version}")];
+    lines.extend(["names", "scope", "subresources"].map(|field| format!("{field}: {}", flow(&head[field]))));
     match head["columns"].as_array() {
         Some(columns) if !columns.is_empty() => {
-            text += "columns:\n";
-            for column in columns {
-                text += &format!("- {}\n", flow(column));
-            }
+            lines.push("columns:".into());
+            lines.extend(columns.iter().map(|column| format!("- {}", flow(column))));
         }
-        _ => text += "columns: []\n",
+        _ => lines.push("columns: []".into()),
     }
-    text += "fields:\n";
+    lines.push("fields:".into());
     let mut fields = Vec::new();
     flatten(schema, "", &mut fields);
-    for (path, facts) in fields {
-        text += &format!("  {path}: {}\n", flow(&facts.into()));
-    }
-    text
+    lines.extend(fields.into_iter().map(|(path, facts)| format!("  {path}: {}", flow(&facts.into()))));
+    lines.join("\n") + "\n"
 }
 
 /// One entry for each field, parents first.
