@@ -51,7 +51,7 @@ async fn until(server: &Arc<Server>, path: &str, is_right: impl Fn(&Answer) -> b
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap_or_else(|_| panic!("{path} is never right"))
+    tokio::time::timeout(Duration::from_mins(1), waiting).await.unwrap_or_else(|_| panic!("{path} is never right"))
 }
 
 /// How many objects are stored of each kind.
