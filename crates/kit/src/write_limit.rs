@@ -307,7 +307,7 @@ mod tests {
     fn a_wait_tells_deletions_other_managers_and_webhooks_apart() {
         let now = |deleted: bool, others: &[&str]| {
             let others = others.iter().map(|other| (*other).to_owned()).collect();
-            fought(&child("apple"), &Pause { left: WINDOW, deleted, others }, "gardener").now.unwrap()
+            write_conflict(&child("apple"), &Pause { left: WINDOW, deleted, others }, "gardener").now.unwrap()
         };
         assert!(now(true, &["mole"]).contains("deleted"));
         let changed = now(false, &["mole", "snail"]);

@@ -35,7 +35,7 @@ async fn a_child_that_is_changed_back_each_time_is_left_alone_and_the_other_mana
     let wait = &applied.outcomes[0].waits[0];
     assert_eq!((wait.reason().as_str(), wait.failed), ("WritesUndone", true));
     assert!(wait.message(Some("valley")).contains("mole"), "{wait:?}");
-    assert!(applied.again_after.is_some(), "no watch tells when it may be written again");
+    assert!(applied.requeue_after.is_some(), "no watch tells when it may be written again");
 }
 
 #[tokio::test]

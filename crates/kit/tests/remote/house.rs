@@ -6,7 +6,7 @@ use std::time::Duration;
 use c5c3_harness::TestCluster;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::run::Pace;
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::{
     Call, Child, Controller, Farewell, Inputs, KindRef, Operator, Plan, Question, Ref, RemoteHandle, Settings, Step,
     Verdict,
@@ -252,11 +252,11 @@ impl House {
 }
 
 fn start(cluster: &TestCluster, inn: &Shared, metrics: &Metrics) -> JoinHandle<()> {
-    let pace = Pace {
+    let pace = RunOptions {
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(5),
         last_retry: Duration::from_millis(50),
-        ..Pace::default()
+        ..RunOptions::default()
     };
     let (client, metrics, inn) = (cluster.client(), metrics.clone(), inn.clone());
     tokio::spawn(async move {

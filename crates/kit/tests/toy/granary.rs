@@ -5,8 +5,8 @@ use std::time::Duration;
 use c5c3_api::problem;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_kit::retention::{Follow, Retained};
-use c5c3_kit::run::Pace;
+use c5c3_kit::retention::{Confirmation, Retained};
+use c5c3_kit::run::RunOptions;
 use c5c3_kit::testing::FakeApi;
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Operator, Plan, Ref, Settings, Step, Verdict, Wait};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
@@ -68,9 +68,9 @@ impl Controller for GranaryController {
     fn retention(&self, object: &Value) -> Vec<Retained> {
         let mouse = Ref::namespaced::<ConfigMap>("valley", "mouse");
         let wait = Wait::on(&mouse).condition("spares the grain");
-        let follow = Follow { object: mouse, unwanted: ("/data/eats", json!("grain")), wait };
+        let confirmation = Confirmation { object: mouse, unwanted: ("/data/eats", json!("grain")), wait };
         let ledger = Retained::new(Ref::namespaced::<Secret>("valley", "ledger"));
-        vec![ledger.kept(object["spec"]["keeps"] == true).follow(follow)]
+        vec![ledger.kept(object["spec"]["keeps"] == true).confirmed_by(confirmation)]
     }
 }
 
@@ -89,7 +89,8 @@ impl Drop for Barn {
 impl Barn {
     pub(crate) fn start() -> Self {
         let api = FakeApi::default();
-        let pace = Pace { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..Pace::default() };
+        let pace =
+            RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let client = api.client();
         let task = tokio::spawn(async move {
             let operator = Operator::new("granary-operator").controller(|| GranaryController);
