@@ -76,7 +76,8 @@ async fn a_blocked_step_does_not_create_the_first_generation_of_a_configuration(
 #[tokio::test]
 async fn a_step_is_done_though_a_child_that_it_does_not_wait_for_is_not_ready() {
     let ground = Ground::new();
-    let mill = step("mill", &[]).child(deployment("sign", "sign:1").unwaited()).child(deployment("mill", "mill:1"));
+    let mill =
+        step("mill", &[]).child(deployment("sign", "sign:1").readiness_optional()).child(deployment("mill", "mill:1"));
     let plan = Plan::new().step(mill);
     let waits = ground.apply(&plan).await.outcomes[0].waits.clone();
     assert_eq!(waits.iter().map(|wait| wait.object.name.as_str()).collect::<Vec<_>>(), ["mill"]);
@@ -86,7 +87,7 @@ async fn a_step_is_done_though_a_child_that_it_does_not_wait_for_is_not_ready() 
 
 #[tokio::test]
 async fn a_blocked_step_waits_for_the_same_children_as_one_that_is_not_blocked() {
-    let plan = behind([deployment("sign", "sign:1").unwaited(), deployment("mill", "mill:1")]);
+    let plan = behind([deployment("sign", "sign:1").readiness_optional(), deployment("mill", "mill:1")]);
     let ground = blocked_after(&plan).await;
     let mut waiting = plan.clone();
     waiting.steps[1].waits = vec![Wait::on(&Ref::namespaced::<Secret>("valley", "credentials")).now("not found")];

@@ -1,7 +1,7 @@
 //! Deletions of children that are no longer wanted: how they are sent, and what their answers mean.
 
 use c5c3_kit::Plan;
-use c5c3_kit::config::{ConfigFiles, KEPT};
+use c5c3_kit::config::{ConfigFiles, REVISION_HISTORY_LIMIT};
 use c5c3_kit::testing::{Fault, Write};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ async fn unwanted() -> (Ground, Plan) {
     let ground = Ground::new();
     let key = || step("key", &[]).child(secret("key", "b25l"));
     ground.apply(&Plan::new().step(key()).step(step("mill", &[]).child(deployment("mill", "mill:1")))).await;
-    (ground, Plan::new().step(key()).dropped("mill"))
+    (ground, Plan::new().step(key()).without_step("mill"))
 }
 
 fn deletions(writes: Vec<Write>) -> Vec<Write> {
@@ -63,12 +63,17 @@ async fn older_generations_of_each_configuration_are_kept_and_no_more_of_them() 
         let children = [config("gear", speed), config("paint", colour), secret("key", "b25l")];
         Plan::new().step(step("mill", &[]).children(children))
     };
-    for generation in 0..=KEPT + 2 {
+    for generation in 0..=REVISION_HISTORY_LIMIT + 2 {
         ground.apply(&plan(generation, 0)).await;
     }
-    for generation in 0..=KEPT + 2 {
+    for generation in 0..=REVISION_HISTORY_LIMIT + 2 {
         ground.apply(&plan(0, generation)).await;
     }
     let of = |base: &str| ground.names("Secret").iter().filter(|name| name.starts_with(base)).count();
-    assert_eq!((of("gear"), of("paint"), of("key")), (KEPT + 1, KEPT + 1, 1), "{:?}", ground.names("Secret"));
+    assert_eq!(
+        (of("gear"), of("paint"), of("key")),
+        (REVISION_HISTORY_LIMIT + 1, REVISION_HISTORY_LIMIT + 1, 1),
+        "{:?}",
+        ground.names("Secret")
+    );
 }

@@ -17,7 +17,7 @@ fn flood() -> Wait {
 fn each_builder_of_a_plan_sets_its_own_field_and_keeps_the_others() {
     let plan = Plan::new()
         .step(step("mill", &[]).childless())
-        .dropped("mule")
+        .without_step("mule")
         .status("stones", 2)
         .event("Fed", "one bale")
         .failed_event("Burnt", "two bales")
@@ -58,7 +58,7 @@ fn each_builder_of_a_child_sets_its_own_field_and_keeps_the_others() {
         .kept(true)
         .irreplaceable(flood())
         .adoptable()
-        .unwaited()
+        .readiness_optional()
         .because("the town eats bread")
         .keep_previous(2)
         .retry_after(Duration::from_mins(1))
@@ -77,7 +77,7 @@ fn a_printed_plan_has_its_steps_children_and_status_and_no_value_of_a_secret() {
     )
     .unwrap();
     let mill = step("mill", &["well"]).child(secret("key", "b25l")).child(Child::new(&note));
-    let plan = Plan::new().step(step("well", &[]).childless()).step(mill).dropped("mule");
+    let plan = Plan::new().step(step("well", &[]).childless()).step(mill).without_step("mule");
     let headings = |plan: &Plan| -> Vec<String> {
         plan.golden().lines().filter(|line| line.starts_with("== ")).map(ToOwned::to_owned).collect()
     };
@@ -98,7 +98,9 @@ fn a_printed_plan_tells_undecided_steps_and_marks_of_children() {
     assert_eq!(marks(step("mill", &[]).child(secret("key", "b25l").kept(false))), 0);
     assert_eq!(marks(step("mill", &[]).child(secret("key", "b25l").kept(true))), 1);
     assert_eq!(
-        marks(step("mill", &[]).child(secret("key", "b25l").kept(true).unwaited().adoptable().based_on(None))),
+        marks(
+            step("mill", &[]).child(secret("key", "b25l").kept(true).readiness_optional().adoptable().based_on(None))
+        ),
         4
     );
 }
