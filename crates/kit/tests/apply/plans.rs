@@ -23,7 +23,7 @@ fn each_builder_of_a_plan_sets_its_own_field_and_keeps_the_others() {
         .failed_event("Burnt", "two bales")
         .upgrading(true)
         .ready_reason("Grinding");
-    assert_eq!((plan.steps.len(), plan.dropped.as_slice()), (1, &["mule"][..]));
+    assert_eq!((plan.steps.len(), plan.removed_steps.as_slice()), (1, &["mule"][..]));
     assert_eq!(json!(plan.status), json!({"stones": 2}));
     let events: Vec<_> = plan.events.iter().map(|note| (note.reason, note.note.as_str(), note.warning)).collect();
     assert_eq!(events, [("Fed", "one bale", false), ("Burnt", "two bales", true)]);
@@ -64,7 +64,7 @@ fn each_builder_of_a_child_sets_its_own_field_and_keeps_the_others() {
         .retry_after(Duration::from_mins(1))
         .based_on(Some("7".into()));
     assert_eq!((child.kept, child.lost.clone()), (Some(true), Some(flood())));
-    assert!(child.adoptable && child.unwaited);
+    assert!(child.adoptable && child.readiness_optional);
     assert_eq!((child.because.as_deref(), child.keep_previous), (Some("the town eats bread"), 2));
     assert_eq!((child.retry_after, &child.basis), (Some(Duration::from_mins(1)), &Basis::Version("7".into())));
     assert_eq!(secret("key", "b25l").based_on(None).basis, Basis::Absent);
