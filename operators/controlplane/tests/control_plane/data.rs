@@ -132,7 +132,7 @@ async fn data_that_is_to_stay_after_all_stays_though_the_operator_heard_of_it_la
     stage.until_reason(&home, "Ready", "Deleting").await;
     let message = stage.condition(&home, "Ready").await["message"].as_str().unwrap().to_owned();
     assert!(
-        message.contains("secret/keystone-fernet-keys: is retained when keystone/keystone is deleted"),
+        message.contains("secret/keystone-fernet-keys is retained when keystone/keystone is deleted"),
         "{message}"
     );
     let mariadb = stage.get(&home, "MariaDB/mariadb").await.unwrap();
@@ -168,7 +168,7 @@ async fn volumes_that_would_go_against_the_policy_hold_their_server_and_say_how_
     stage.until_reason(&home, "Ready", "Deleting").await;
     let message = stage.condition(&home, "Ready").await["message"].as_str().unwrap().to_owned();
     assert!(
-        message.contains("statefulset/mariadb: keeps its volumes") && message.contains("kubectl patch"),
+        message.contains("statefulset/mariadb keeps its volumes") && message.contains("kubectl patch"),
         "{message}"
     );
     assert_eq!(stage.get(&home, "MariaDB/mariadb").await.unwrap().metadata.deletion_timestamp, None);

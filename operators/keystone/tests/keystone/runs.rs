@@ -60,7 +60,7 @@ async fn a_run_that_works_is_let_finish_before_the_next_one_starts() {
     change_password(&stage).await;
     let is_told = |object: Option<&Keystone>| {
         let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.service.conditions);
-        let about = format!("job/{first}: has ended");
+        let about = format!("job/{first} has not ended");
         let says = |text: Option<&String>| text.is_some_and(|text| text.contains(&about));
         conditions.is_some_and(|all| all.iter().any(|c| c.r#type == "BootstrapReady" && says(c.message.as_ref())))
     };
