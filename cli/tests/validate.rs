@@ -147,7 +147,7 @@ fn a_change_that_is_not_allowed_is_told_when_the_old_object_is_given() {
     std::fs::write(&old, text("RegionOne")).unwrap();
     let (lines, code) = validate(&text("RegionTwo"), &["--old", old.to_str().unwrap()]);
     assert_eq!((lines.len(), code), (1, 1), "{lines:?}");
-    assert!(lines[0].contains("spec.global.region: cannot be changed; "), "{}", lines[0]);
+    assert!(lines[0].contains("spec.global.region: cannot be changed, because "), "{}", lines[0]);
 }
 
 #[test]

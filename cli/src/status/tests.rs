@@ -132,7 +132,7 @@ fn keys_that_are_no_longer_rotated() {
         "because": "two scheduled runs produced no new key (1 is the primary since 2025-12-01T00:00:00Z)",
         "lookAt": "kubectl describe pods -l app.kubernetes.io/component=rotate -n openstack"}]);
     let text = why(vec![lab(&waits_for("keystone/keystone")), keystone(&wait)]);
-    for said in ["cronjob/keystone-fernet-rotate", "has come twice", "kubectl describe pods"] {
+    for said in ["cronjob/keystone-fernet-rotate", "two scheduled runs produced no new key", "kubectl describe pods"] {
         assert!(text.contains(said), "{text}");
     }
 }

@@ -435,7 +435,7 @@ fn a_chassis_stays_who_it_is() {
     assert_eq!(to(&json!({"encapsulation": {"type": "vxlan", "ip": "10.9.8.6"}})), "");
     assert_eq!(
         to(&json!({"hostname": "pear"})),
-        "spec.hostname: cannot be changed; ports are bound to it, so delete the chassis and let it register anew"
+        "spec.hostname: cannot be changed; ports are bound to it, so delete the chassis and let it register again"
     );
     assert!(to(&json!({"systemId": "p-2"})).starts_with("spec.systemId: cannot be changed; "));
     assert_eq!(

@@ -13,7 +13,7 @@ async fn missing_and_wrong_credentials_are_told_and_a_changed_secret_is_used_at_
     site.create("Role", "reader", spec).await.unwrap();
     site.said("Role", "reader", "Progressing", "True", "Progressing", "Waiting for Secret/late to be created").await;
     site.secret("late", "other", "x").await;
-    let lacks = "Secret/late lacks the key clouds.yaml";
+    let lacks = "Secret/late has no key clouds.yaml";
     site.said("Role", "reader", "Progressing", "True", "TransientError", lacks).await;
     site.secret("late", "clouds.yaml", "clouds: {elsewhere: {}}").await;
     let missing = "Secret/late: clouds.orchard is missing";
