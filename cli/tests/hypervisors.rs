@@ -20,7 +20,7 @@ fn pods(node: u8, ovs: &str, libvirt: &str) -> String {
     let switch = [("run", "/run/openvswitch"), ("db", "/etc/openvswitch")];
     let emulator = [("run", "/run/libvirt"), ("lib", "/var/lib/libvirt")];
     format!(
-        r#"
+        r"
 apiVersion: v1
 kind: Pod
 metadata: {{name: switch-{node}}}
@@ -55,7 +55,7 @@ spec:
     securityContext: {{privileged: true}}
     command: [libvirtd]
     volumeMounts: [{emulator_mounts}]
-"#,
+",
         switch_volumes = paths(&switch),
         switch_mounts = mounts(&switch),
         emulator_volumes = paths(&emulator),
@@ -103,7 +103,8 @@ fn hypervisors_are_labelled_and_a_network_card_moves_into_a_node_and_back() {
         let done = std::process::Command::new("ip").args(words.split_whitespace()).status().unwrap();
         assert!(done.success(), "ip {words}");
     };
-    ip(&format!("link add {link} type dummy"));
+    // One end of a cable plays a network card; a kernel without the module for dummy links has these.
+    ip(&format!("link add {link} type veth peer name {link}p"));
     let mut it = Machine::up_marked(2, &format!("--hypervisors 1 --nic node-2:{link}"));
     it.says("kubectl get nodes -l node-role.kubernetes.io/hypervisor -o name", "node/node-2");
     it.ok(&format!("! test -e /sys/class/net/{link}"));

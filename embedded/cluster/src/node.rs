@@ -54,11 +54,11 @@ impl NodeSpec {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     node: String,
-    mark: Label,
+    mark: Kind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Label {
+enum Kind {
     Label(String, String),
     Taint(Taint),
     Nic(String),
@@ -69,7 +69,7 @@ impl Mark {
     pub fn label(text: &str) -> Result<Self, String> {
         let (node, label) = split(text)?;
         let (key, value) = label.split_once('=').ok_or("is not NODE:KEY=VALUE: there is no =")?;
-        Ok(Self { node, mark: Label::Label(key.into(), value.into()) })
+        Ok(Self { node, mark: Kind::Label(key.into(), value.into()) })
     }
 
     /// Reads a taint.
@@ -81,7 +81,7 @@ impl Mark {
             return Err(format!("{effect} is no effect; there are NoSchedule, PreferNoSchedule and NoExecute"));
         }
         let taint = Taint { key: key.into(), value: value.into(), effect: effect.into() };
-        Ok(Self { node, mark: Label::Taint(taint) })
+        Ok(Self { node, mark: Kind::Taint(taint) })
     }
 
     /// Reads a network card.
@@ -92,7 +92,7 @@ impl Mark {
         if !is_name {
             return Err(format!("{link:?} is not the name of a link; `ip link` lists them"));
         }
-        Ok(Self { node, mark: Label::Nic(link.to_owned()) })
+        Ok(Self { node, mark: Kind::Nic(link.to_owned()) })
     }
 }
 
@@ -141,19 +141,21 @@ pub(crate) fn nodes(had: Vec<NodeSpec>, asked: &Asked) -> Result<Vec<NodeSpec>, 
         let node = nodes.iter_mut().find(|node| node.name == mark.node);
         let node = node.ok_or_else(|| format!("there is no node {}; there are {names}", mark.node))?;
         match &mark.mark {
-            Label::Label(key, value) => {
+            Kind::Label(key, value) => {
                 node.labels.insert(key.clone(), value.clone());
             }
-            Label::Taint(taint) => {
+            Kind::Taint(taint) => {
                 node.taints.retain(|had| (&had.key, &had.effect) != (&taint.key, &taint.effect));
                 node.taints.push(taint.clone());
             }
-            Label::Nic(link) => {
+            Kind::Nic(link) => {
                 if let Some(other) = nodes.iter().find(|node| node.nics.contains(link) && node.name != mark.node) {
                     return Err(format!("--nic {}:{link}: {link} is in {} already", mark.node, other.name));
                 }
                 let node = nodes.iter_mut().find(|node| node.name == mark.node && !node.nics.contains(link));
-                node.into_iter().for_each(|node| node.nics.push(link.clone()));
+                if let Some(node) = node {
+                    node.nics.push(link.clone());
+                }
             }
         }
     }

@@ -316,12 +316,11 @@ fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<Saved
     let failed = |source| FolderError::File { path: path.clone(), source };
     let machine = File::open(&path).map_err(failed)?;
     machine.lock().map_err(failed)?;
-    let mut saved = match folder.load()? {
-        Some(saved) => saved,
-        None => {
-            let (block, port) = free_place()?;
-            Saved::new(block, port, Vec::new())
-        }
+    let mut saved = if let Some(saved) = folder.load()? {
+        saved
+    } else {
+        let (block, port) = free_place()?;
+        Saved::new(block, port, Vec::new())
     };
     saved.nodes = node::nodes(saved.nodes, &wanted.asked).map_err(UpError::Asked)?;
     if let Some(exposure) = wanted.exposure {

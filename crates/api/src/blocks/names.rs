@@ -88,7 +88,7 @@ text! {
                 let port = host.rsplit(']').next().and_then(|rest| rest.split_once(':')).map(|(_, port)| port);
                 match () {
                     () if host.is_empty() || host.contains('@') => Err(format!("{text:?} has no plain host; remove credentials")),
-                    () if port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) || port.is_none() => Ok(()),
+                    () if port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) => Ok(()),
                     () => Err(format!("{text:?} has no valid port; write a number from 1 to 65535 after the host, or no port")),
                 }
             }

@@ -45,7 +45,7 @@ fn said(child: &Child, by_genuine: bool) -> Option<Vec<String>> {
     };
     match by_genuine.then(|| c5c3_contracts::genuine_demand(group, version, kind)) {
         Some(Ok(Some(genuine))) => {
-            found.extend([genuine.unmet(&value), defaulted_fields(&genuine.schema, &value)].concat())
+            found.extend([genuine.unmet(&value), defaulted_fields(&genuine.schema, &value)].concat());
         }
         Some(Err(problem)) => found.push(problem),
         Some(Ok(None)) | None => {}

@@ -109,7 +109,8 @@ async fn at_rest_the_holder_renews_three_times_a_minute_with_one_request_and_the
     api.wait_until("first leads", |api| holder(api) == "first").await;
     let _second = Bench::on(api.clone(), Some(usual("second")));
     tokio::time::sleep(Duration::from_mins(1)).await;
-    (api.take_reads(), api.take_writes());
+    api.take_reads();
+    api.take_writes();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let reads: Vec<String> = api.take_reads().into_iter().filter(|path| path.contains("leases/")).collect();
     assert_eq!(reads, Vec::<String>::new());

@@ -131,10 +131,7 @@ async fn data_that_is_to_stay_after_all_stays_though_the_operator_heard_of_it_la
         .await;
     stage.until_reason(&home, "Ready", "Deleting").await;
     let message = stage.condition(&home, "Ready").await["message"].as_str().unwrap().to_owned();
-    assert!(
-        message.contains("secret/keystone-fernet-keys is retained when keystone/keystone is deleted"),
-        "{message}"
-    );
+    assert!(message.contains("secret/keystone-fernet-keys is retained when keystone/keystone is deleted"), "{message}");
     let mariadb = stage.get(&home, "MariaDB/mariadb").await.unwrap();
     assert_eq!(mariadb.data["spec"]["storage"].pointer("/pvcRetentionPolicy/whenDeleted"), None);
     for part in ["Keystone/keystone", "MariaDB/mariadb"] {
