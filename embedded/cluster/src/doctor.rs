@@ -175,8 +175,8 @@ fn mounts() -> Finding {
 
 /// Whether a mount is shared, by the table of mounts.
 fn is_shared(table: &str, point: &str) -> bool {
-    let lines = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let last = lines.filter(|fields| fields.get(4) == Some(&point)).next_back();
+    let mut lines = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let last = lines.rfind(|fields| fields.get(4) == Some(&point));
     last.is_some_and(|fields| {
         fields.iter().skip(6).take_while(|field| **field != "-").any(|field| field.starts_with("shared:"))
     })
