@@ -60,7 +60,7 @@ fn runs_already(args: &UpArgs) -> Option<Done> {
     Some(Ok(ExitCode::SUCCESS))
 }
 
-/// The flag that names a cluster, for commands that a user is told of; empty for the default one.
+/// The flag that names a cluster, for commands in messages; empty for the default cluster.
 fn data_flag(folder: &Folder) -> String {
     let is_default = folder.path() == Folder::default_path();
     if is_default { String::new() } else { format!(" --data {}", folder.path().display()) }

@@ -170,8 +170,8 @@ impl Bench {
         let (_, address) = said.trim_end().rsplit_once(' ').ok_or_else(|| format!("kubectl proxy said {said:?}"))?;
         let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "proxy",
             "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
-            "users": [{"name": "nobody", "user": {}}]});
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "anonymous"}}],
+            "users": [{"name": "anonymous", "user": {}}]});
         let path = self.folder.join(format!("{name}.kubeconfig"));
         std::fs::write(&path, config.to_string()).map_err(failed)?;
         let said = File::create(self.folder.join(format!("{name}.log"))).map_err(failed)?;

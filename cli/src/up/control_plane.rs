@@ -38,7 +38,7 @@ pub(super) struct Wanted {
     documents: Vec<Value>,
     /// The ControlPlane among it.
     plane: ControlPlane,
-    /// Whether we say where its Keystone is reached: nobody else does.
+    /// Whether this command sets the public endpoint of Keystone, because the ControlPlane names none.
     publishes: bool,
 }
 

@@ -60,7 +60,7 @@ fn certify(folder: &Path) -> Result<ByteString, Box<dyn std::error::Error>> {
     Ok(ByteString(pki.ca_pem().into()))
 }
 
-/// What the webhook would refuse while it is away is told by the operators on the object itself.
+/// While the webhook is unavailable, the operators report in the object's status what it would refuse.
 fn registration(address: SocketAddr, authority: &ByteString, rules: &[Value]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",

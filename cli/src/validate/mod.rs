@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ValidateArgs) -> Done {
     Ok(ExitCode::FAILURE)
 }
 
-/// The problems of a file, one line each; kinds of others are skipped.
+/// The problems of a file, one line each. Kinds of other projects are skipped.
 pub(crate) fn problems(path: &Path) -> Vec<String> {
     let operators = operator::all(true);
     let lines = |read: Result<(String, Vec<Document>), String>| match read {

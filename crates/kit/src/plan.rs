@@ -186,7 +186,7 @@ pub struct Step {
     pub condition: &'static str,
     /// What is applied.
     pub children: Vec<Child>,
-    /// What a remote is told to do when the children are ready, in this order. The step is done when a plan has none.
+    /// Calls to the remote, made in this order once the children are ready. The step is done when a plan has none.
     pub calls: Vec<Call>,
     /// What must come true beside the children being ready, before this step's children are applied.
     pub waits: Vec<Wait>,

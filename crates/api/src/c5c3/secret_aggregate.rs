@@ -76,7 +76,7 @@ pub struct Renamed {
     pub target_key: DataKey,
 }
 
-/// Written out so that a mistake is told of the key that has it: an untagged enum says that no variant matches.
+/// Written by hand so that an error names the wrong key: for an untagged enum serde only says that no variant matches.
 impl<'de> Deserialize<'de> for KeyMapping {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Value::deserialize(deserializer)?;
