@@ -19,7 +19,7 @@ MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply children job_order plan plan_c
 	$(patsubst %,crates/service/src/%.rs,migrations record release upgrade)
 
 # What nextest says of a run, by .config/nextest.toml.
-REPORT := $(CARGO_TARGET_DIR)/nextest/default/junit.xml
+REPORT := target/nextest/default/junit.xml
 
 .DEFAULT_GOAL := help
 .PHONY: help up down clients test images check lint fuzz mutants bench crds contracts kubectl packages registry
