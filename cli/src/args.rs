@@ -463,6 +463,10 @@ pub(crate) struct OperatorArgs {
     /// Folder with tls.crt and tls.key for the webhooks, as a mounted Secret has them
     #[arg(long, value_name = "DIR")]
     pub(crate) webhook_certificates: Option<PathBuf>,
+    /// DNS domain of the cluster, which the host names of Services end in
+    #[arg(long, env = "C5C3_CLUSTER_DOMAIN", value_name = "DOMAIN", default_value = c5c3_kit::cluster_domain::DEFAULT,
+        value_parser = c5c3_kit::cluster_domain::parse)]
+    pub(crate) cluster_domain: String,
     /// Let SecretAggregates read and write Secrets in other namespaces than their own
     #[arg(long, conflicts_with = "namespace")]
     pub(crate) allow_cross_namespace: bool,

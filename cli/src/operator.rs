@@ -54,6 +54,7 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
         LogFormat::Json => Format::Json,
     };
     logging::start(format, &args.log)?;
+    c5c3_kit::cluster_domain::set(&args.cluster_domain)?;
     // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
@@ -93,9 +94,9 @@ async fn serve(args: OperatorArgs) -> Done {
     let work = operators.iter().map(|operator| {
         let election = (!args.no_leader_election)
             .then(|| Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity));
-        let pace =
+        let options =
             RunOptions { namespace: args.namespace.clone(), concurrency: args.concurrency, ..RunOptions::default() };
-        let settings = Settings { pace, election };
+        let settings = Settings { options, election };
         operator.run(client.clone(), settings, metrics.clone(), readiness.clone(), stop.clone())
     });
     tokio::select! {

@@ -81,7 +81,7 @@ pub(super) fn start(cluster: &Cluster, tasks: &TaskTracker, stop: &CancellationT
         let client = cluster.account(manifests::HOME, &manifests::account_name(name));
         let (metrics, readiness, stop) = (metrics.clone(), readiness.clone(), stop.clone());
         tasks.spawn(async move {
-            let settings = Settings { pace: RunOptions::default(), election: None };
+            let settings = Settings { options: RunOptions::default(), election: None };
             operator.run(client, settings, metrics, readiness, stop).await;
         });
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
     Condition, DatabaseName, DatabaseTls, DependencyKind, DependsOn, Host, HttpUrl, Image, KeystoneAuth, NamespacedRef,
-    Port, Replicas, Resources, Scheduling, SecretRef, Tls, WaitStatus,
+    Port, Replicas, Resources, Scheduling, SecretRef, ServerTls, WaitStatus,
 };
 use crate::catalog::Rules;
 use crate::openstack::{keeps_schema, keystone_aliases, mistakes};
@@ -59,7 +59,7 @@ pub struct CortexSpec {
     pub datasources: Option<CortexDatasources>,
     /// TLS on the API; off when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
+    pub tls: Option<ServerTls>,
     /// CPU and memory of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::{
-    Condition, Host, Image, ObjectName, Port, Quorum, Replicas, Resources, Scheduling, SecretRef, Size, Tls, WaitStatus,
+    Condition, Host, Image, ObjectName, Port, Quorum, Replicas, Resources, Scheduling, SecretRef, ServerTls, Size,
+    WaitStatus,
 };
 use crate::catalog::Rules;
 
@@ -64,7 +65,7 @@ pub struct OVNClusterSpec {
     pub neutron_integration: Option<NeutronIntegration>,
     /// TLS between all parts of OVN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
+    pub tls: Option<ServerTls>,
 }
 
 impl OVNClusterSpec {

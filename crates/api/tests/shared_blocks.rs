@@ -275,3 +275,16 @@ fn federation_is_refused_until_it_is_implemented() {
         ["spec.federation.trustedDashboards: has no effect while federation is off; remove the list"]
     );
 }
+
+#[test]
+fn only_kinds_with_a_container_that_speaks_tls_take_its_image() {
+    let takes = |kind: &&Kind| {
+        let schema = kind.open_api();
+        !schema["properties"]["spec"]["properties"]["tls"]["properties"]["image"].is_null()
+    };
+    let found: Vec<String> = c5c3_api::all().iter().filter(takes).map(|kind| kind.name().to_owned()).collect();
+    let mut services = SERVICES.map(str::to_owned).to_vec();
+    services.retain(|service| !found.contains(service));
+    assert!(services.is_empty(), "{services:?} do not take it");
+    assert_eq!(found.len(), SERVICES.len(), "{found:?}");
+}

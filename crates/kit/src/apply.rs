@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::job_order::is_job;
 use crate::object::Ref;
 use crate::ownership::{BASE, Owner, STEP, VERSION, annotation, label};
-use crate::plan::{Child, Decision, Plan, Step};
+use crate::plan::{Child, Decision, Plan, Step, StepName};
 use crate::presence::Presence;
 use crate::retention::Retained;
 use crate::wait::Wait;
@@ -29,7 +29,7 @@ pub struct Outcome {
     /// The step's condition.
     pub condition: &'static str,
     /// Its name in a graph.
-    pub name: Option<&'static str>,
+    pub name: Option<StepName>,
     /// What it waits for; nothing when it is done.
     pub waits: Vec<Wait>,
     /// Why it was not carried out, or not in full: steps that it needs are not done.
@@ -128,7 +128,7 @@ impl Executor<'_> {
             let (waits, blocked) = self.apply_step(step, &mut pass).await?;
             pass.applied.outcomes.push(Outcome {
                 condition: step.condition,
-                name: step.node.as_ref().map(|node| node.name),
+                name: step.node.as_ref().map(|node| node.name.clone()),
                 waits,
                 blocked,
                 done: step.done.clone(),
@@ -319,7 +319,7 @@ impl Executor<'_> {
         let mut object = child.object.clone();
         self.owner.mark(&mut object, child.is_kept());
         if let Some(node) = &step.node {
-            object.metadata.labels.get_or_insert_default().insert(STEP.into(), node.name.into());
+            object.metadata.labels.get_or_insert_default().insert(STEP.into(), node.name.to_string());
         }
         object
     }
@@ -341,11 +341,11 @@ impl Block {
             let until = format!("{} is true", before.iter().find(|outcome| !outcome.is_done())?.condition);
             return Some(Self { reason: format!("starts when {until}"), until });
         };
-        let is_done = |need: &&str| {
+        let is_done = |need: &StepName| {
             pass.plan.removed_steps.contains(need)
-                || before.iter().any(|outcome| outcome.name == Some(need) && outcome.is_done())
+                || before.iter().any(|outcome| outcome.name.as_ref() == Some(need) && outcome.is_done())
         };
-        let missing: Vec<&str> = node.needs.iter().copied().filter(|need| !is_done(need)).collect();
+        let missing: Vec<&str> = node.needs.iter().filter(|need| !is_done(need)).map(StepName::as_str).collect();
         let verb = if missing.len() > 1 { "are" } else { "is" };
         let until = format!("{} {verb} ready", missing.join(" and "));
         (!missing.is_empty()).then(|| Self { reason: format!("{} starts when {until}", node.name), until })

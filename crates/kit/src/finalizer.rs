@@ -70,6 +70,8 @@ pub enum Progress {
 /// What a cleanup did not wait for any longer.
 #[derive(Debug, Default)]
 struct Abandoned {
+    /// These Jobs ran longer than is waited for.
+    interrupted: Vec<String>,
     /// Garbage collection deletes these once the object is gone.
     collected: Vec<String>,
     /// These stay: nothing deletes them.
@@ -82,6 +84,7 @@ impl Abandoned {
     fn note(&self) -> Option<String> {
         let part = |what: &[String], says: &str| (!what.is_empty()).then(|| format!("{says}: {}", what.join(", ")));
         let parts = [
+            part(&self.interrupted, "these Jobs were still running and are interrupted"),
             part(&self.left, "these objects are left behind; delete them by hand"),
             part(&self.unknown, "these could not be listed; look for remaining objects"),
             part(&self.collected, "garbage collection deletes these"),
@@ -103,6 +106,9 @@ struct Wave<'a> {
 pub struct Cleanup<'a> {
     /// The kinds of children that may be in other namespaces.
     pub cross_namespace: &'a [KindRef],
+    /// The kind of Jobs, if there may be some among the children. Those that run are waited for before anything is deleted:
+    /// garbage collection would end a migration at any point.
+    pub jobs: Option<KindRef>,
     /// The kinds whose objects go one after the other.
     pub waves: &'a [Vec<KindRef>],
     /// The one namespace that the operator looks after: it has no children elsewhere.
@@ -112,13 +118,25 @@ pub struct Cleanup<'a> {
 }
 
 impl Cleanup<'_> {
-    /// Deletes what must go: children in waves, then those in other namespaces. They are listed from the API, because the watches may
-    /// not have heard of the youngest, and after a restart of none. A wave has its time after that of the waves before it, so
-    /// that one that is stuck takes nothing from the next.
+    /// Waits for running Jobs, then deletes what must go: children in waves, then those in other namespaces. They are listed from
+    /// the API, because the watches may not have heard of the youngest, and after a restart of none. A wave has its time after
+    /// that of the waves before it, so that one that is stuck takes nothing from the next.
     pub async fn run(&self, executor: &Executor<'_>, object: &DynamicObject) -> Result<Progress, Error> {
         let (is_skipped, age) = (is_skipped(object), age(object, executor.now));
         let mut abandoned = Abandoned::default();
         let mut deadline = Duration::ZERO;
+        if let Some(jobs) = &self.jobs {
+            deadline = deadline.saturating_add(self.timeout);
+            let left = if is_skipped { Duration::ZERO } else { deadline.saturating_sub(age) };
+            match self.running(executor, jobs).await {
+                Ok(running) if !running.is_empty() && !left.is_zero() => {
+                    return Ok(Progress::Waiting(running.iter().map(running_job).collect(), left));
+                }
+                Ok(running) => abandoned.interrupted.extend(running.iter().map(ToString::to_string)),
+                Err(_) if left.is_zero() => {}
+                Err(error) => return Err(error),
+            }
+        }
         for wave in self.in_order() {
             deadline = deadline.saturating_add(self.timeout);
             let left = if is_skipped { Duration::ZERO } else { deadline.saturating_sub(age) };
@@ -163,8 +181,12 @@ impl Cleanup<'_> {
             for meta in children.into_iter().filter(|meta| !wave.far || !executor.owner.garbage_collects(meta)) {
                 let reference = Ref::of(&kind.resource, &meta);
                 if meta.deletion_timestamp.is_none() {
-                    // Pods that are still being ended would miss what goes next.
-                    executor.delete_whole(&reference, &meta).await?;
+                    if has_own_cleanup(&meta) {
+                        executor.delete(&reference, &meta).await?;
+                    } else {
+                        // Pods that are still being ended would miss what goes next.
+                        executor.delete_whole(&reference, &meta).await?;
+                    }
                 }
                 if executor.exists(&reference).await? {
                     left.push((reference, meta));
@@ -172,6 +194,18 @@ impl Cleanup<'_> {
             }
         }
         Ok(left)
+    }
+
+    /// The Jobs that have not ended and have a container that runs.
+    async fn running(&self, executor: &Executor<'_>, jobs: &KindRef) -> Result<Vec<Ref>, Error> {
+        let mut running = Vec::new();
+        for meta in self.children(executor, jobs).await? {
+            let reference = Ref::of(&jobs.resource, &meta);
+            if executor.is_running(&reference, &meta).await? {
+                running.push(reference);
+            }
+        }
+        Ok(running)
     }
 
     /// The children of a kind.
@@ -189,6 +223,21 @@ impl Cleanup<'_> {
             }
         }
     }
+}
+
+/// Whether a child's own controller deletes what it consists of, in its order and after its running Jobs. Garbage collection in
+/// the foreground would delete all of it at once.
+fn has_own_cleanup(child: &ObjectMeta) -> bool {
+    child.finalizers.iter().flatten().any(|finalizer| finalizer.starts_with("c5c3.io/"))
+}
+
+fn running_job(job: &Ref) -> Wait {
+    Wait::on(job)
+        .condition("has ended")
+        .now("is still running")
+        .because("its work may not bear to be interrupted, so the other children are deleted after it")
+        .look_at(format!("to delete the object without waiting, annotate it with {SKIP_CLEANUP}=true"))
+        .with_reason("JobRunning")
 }
 
 fn waiting(reference: &Ref, because: &str) -> Wait {

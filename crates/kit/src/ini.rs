@@ -44,6 +44,8 @@ pub struct OsloValue(Text);
 enum Text {
     Plain(String),
     Secret(SecretString),
+    /// The same with one line per value.
+    Secrets(Vec<SecretString>),
     /// An option that is given once per value (oslo's MultiStrOpt).
     Many(Vec<String>),
     /// Something that cannot be written, such as a list with a comma in one of its items.
@@ -61,6 +63,11 @@ impl OsloValue {
         Self(Text::Secret(text))
     }
 
+    /// An option that is given once per value, as in a hand-written file. Of an option with one value the last one counts.
+    pub fn raw_secrets(texts: Vec<SecretString>) -> Self {
+        Self(Text::Secrets(texts))
+    }
+
     /// An option that is given once per value.
     pub fn many(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(Text::Many(texts.into_iter().map(|text| literal(&text.into())).collect()))
@@ -70,6 +77,7 @@ impl OsloValue {
         match &self.0 {
             Text::Plain(text) => vec![text],
             Text::Secret(text) => vec![text.expose_secret()],
+            Text::Secrets(texts) => texts.iter().map(ExposeSecret::expose_secret).collect(),
             Text::Many(texts) => texts.iter().map(String::as_str).collect(),
             Text::Unwritable => Vec::new(),
         }
@@ -87,7 +95,7 @@ impl fmt::Debug for OsloValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Text::Plain(text) => write!(f, "{text:?}"),
-            Text::Secret(_) => f.write_str("<secret>"),
+            Text::Secret(_) | Text::Secrets(_) => f.write_str("<secret>"),
             Text::Many(texts) => write!(f, "{texts:?}"),
             Text::Unwritable => f.write_str("<unwritable>"),
         }

@@ -52,8 +52,8 @@ impl Election {
             lease: lease.into(),
             identity: identity.into(),
             lease_duration: Duration::from_mins(1),
-            renew_deadline: Duration::from_secs(40),
-            renew_period: Duration::from_secs(20),
+            renew_deadline: Duration::from_secs(50),
+            renew_period: Duration::from_secs(30),
             retry_period: Duration::from_secs(2),
         }
     }

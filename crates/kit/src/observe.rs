@@ -15,7 +15,7 @@ impl Executor<'_> {
                 Ok(waits) => waits,
                 Err(error) => vec![applied.refused(error)?],
             };
-            let name = step.node.as_ref().map(|node| node.name);
+            let name = step.node.as_ref().map(|node| node.name.clone());
             let (condition, done) = (step.condition, step.done.clone());
             applied.outcomes.push(Outcome { condition, name, waits, blocked: step.unplanned(), done });
         }

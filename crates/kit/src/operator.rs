@@ -26,7 +26,7 @@ use crate::run::{RunOptions, run};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// How its controllers run.
-    pub pace: RunOptions,
+    pub options: RunOptions,
     /// How its leader is elected; it leads without asking when absent.
     pub election: Option<Election>,
 }
@@ -36,7 +36,7 @@ pub struct Settings {
 struct Start {
     manager: &'static str,
     client: Client,
-    pace: RunOptions,
+    options: RunOptions,
     metrics: Metrics,
     stop: CancellationToken,
     readiness: Readiness,
@@ -113,7 +113,7 @@ impl Operator {
             let expected = start.readiness.add_pending();
             Box::pin(async move {
                 let synced = move || drop((expected, broken));
-                run(controller, start.manager, start.client, start.pace, start.metrics, start.stop, synced).await;
+                run(controller, start.manager, start.client, start.options, start.metrics, start.stop, synced).await;
             })
         }));
         self
@@ -163,7 +163,7 @@ impl Operator {
             let start = Start {
                 manager: self.name,
                 client: client.clone(),
-                pace: settings.pace.clone(),
+                options: settings.options.clone(),
                 metrics: metrics.clone(),
                 stop,
                 readiness: readiness.clone(),
@@ -253,7 +253,7 @@ mod tests {
         let start = Start {
             manager: "press-operator",
             client: FakeApi::default().client(),
-            pace: RunOptions::default(),
+            options: RunOptions::default(),
             metrics: Metrics::default(),
             stop: CancellationToken::new(),
             readiness: readiness.clone(),

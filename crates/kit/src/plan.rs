@@ -1,6 +1,7 @@
 //! A plan: the complete set of children, in steps that wait for each other. It holds no client and makes no choices
 //! when it is carried out.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub struct Plan {
     /// starts when all steps before it are done, and its children are not changed until then.
     pub steps: Vec<Step>,
     /// The names of steps that have left the plan on purpose; see [`Plan::without_step`].
-    pub removed_steps: Vec<&'static str>,
+    pub removed_steps: Vec<StepName>,
     /// Fields of the status that are the operator's own, such as `endpoint`.
     pub status: Map<String, Value>,
     /// When to look again though nothing changed: for what no watch can tell, such as a date in the plan.
@@ -84,8 +85,8 @@ impl Plan {
     /// Says that the step of that name has left the plan on purpose. Its children are deleted as soon as the steps are done
     /// that name it among their needs, where it counts as done. Children of a step that is neither in the plan nor dropped
     /// are deleted only when the whole plan is done.
-    pub fn without_step(mut self, step: &'static str) -> Self {
-        self.removed_steps.push(step);
+    pub fn without_step(mut self, step: impl Into<StepName>) -> Self {
+        self.removed_steps.push(step.into());
         self
     }
 
@@ -215,22 +216,103 @@ pub enum Decision {
     Childless,
 }
 
+/// The name of a step. It is also the value of a label of the step's children ([`STEP`](crate::ownership::STEP)), so that it
+/// has to fit a label. A step of a part that a user names, such as a cell, has an owned name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepName(Cow<'static, str>);
+
+impl StepName {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&'static str> for StepName {
+    fn from(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+}
+
+impl From<String> for StepName {
+    fn from(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+}
+
+impl From<&StepName> for StepName {
+    fn from(name: &StepName) -> Self {
+        name.clone()
+    }
+}
+
+impl PartialEq<str> for StepName {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for StepName {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl fmt::Display for StepName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The names of steps that another one needs.
+pub trait Needs {
+    /// The names.
+    fn names(self) -> Vec<StepName>;
+}
+
+impl<const N: usize> Needs for [&'static str; N] {
+    fn names(self) -> Vec<StepName> {
+        self.into_iter().map(StepName::from).collect()
+    }
+}
+
+impl Needs for &[&'static str] {
+    fn names(self) -> Vec<StepName> {
+        self.iter().copied().map(StepName::from).collect()
+    }
+}
+
+impl Needs for Vec<&'static str> {
+    fn names(self) -> Vec<StepName> {
+        self.into_iter().map(StepName::from).collect()
+    }
+}
+
+impl Needs for Vec<StepName> {
+    fn names(self) -> Vec<StepName> {
+        self
+    }
+}
+
 /// A step's place in a graph of steps. What it does not need does not hold it up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The step's name; several steps may share a condition, which is true when all of them are done.
-    pub name: &'static str,
+    pub name: StepName,
     /// The names of the steps that must be done before this one starts. They come before it in the plan. While one of them
     /// is not done, no child of this step is created and none changes its version; other changes of children that exist
     /// are applied.
-    pub needs: Vec<&'static str>,
+    pub needs: Vec<StepName>,
 }
 
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.needs.as_slice() {
-            [] => f.write_str(self.name),
-            needs => write!(f, "{} after {}", self.name, needs.join(", ")),
+            [] => write!(f, "{}", self.name),
+            needs => {
+                let needs: Vec<&str> = needs.iter().map(StepName::as_str).collect();
+                write!(f, "{} after {}", self.name, needs.join(", "))
+            }
         }
     }
 }
@@ -252,8 +334,8 @@ impl Step {
     }
 
     /// Puts the step into a graph: it starts when the steps that it needs are done, whatever becomes of others.
-    pub fn node(self, name: &'static str, needs: impl Into<Vec<&'static str>>) -> Self {
-        Self { node: Some(Node { name, needs: needs.into() }), ..self }
+    pub fn node(self, name: impl Into<StepName>, needs: impl Needs) -> Self {
+        Self { node: Some(Node { name: name.into(), needs: needs.names() }), ..self }
     }
 
     /// Says that the step cannot be planned yet. All of its existing children are kept, nothing is applied, and the step is
@@ -299,8 +381,8 @@ impl Step {
     }
 
     /// The step's name, or its condition if it is outside a graph.
-    pub(crate) fn title(&self) -> &'static str {
-        self.node.as_ref().map_or(self.condition, |node| node.name)
+    pub(crate) fn title(&self) -> &str {
+        self.node.as_ref().map_or(self.condition, |node| node.name.as_str())
     }
 
     /// Why the step is not done although nothing is waited for: it is undecided, and does not say why.
@@ -346,6 +428,8 @@ pub struct Child {
     pub readiness_optional: bool,
     /// What there is to say when it is waited for.
     pub because: Option<String>,
+    /// What to do if an object of that name belongs to another owner; see [`Child::on_conflict`].
+    pub on_conflict: Option<String>,
 }
 
 /// Which state of an object a write is based on.
@@ -386,6 +470,7 @@ impl Child {
             adoptable: false,
             readiness_optional: false,
             because: None,
+            on_conflict: None,
         }
     }
 
@@ -441,6 +526,11 @@ impl Child {
     /// Says why the object is needed, or what it needs, to who waits for it.
     pub fn because(self, because: impl Into<String>) -> Self {
         Self { because: Some(because.into()), ..self }
+    }
+
+    /// Says what to do if an object of that name belongs to another owner, in the place of deleting or renaming that object.
+    pub fn on_conflict(self, remedy: impl Into<String>) -> Self {
+        Self { on_conflict: Some(remedy.into()), ..self }
     }
 
     /// What the object lacks to be ready, as it is now; none when it is.

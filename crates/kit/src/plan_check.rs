@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use kube::core::ApiResource;
 
 use crate::object::{KindRef, Ref};
-use crate::plan::{Decision, Plan, Step};
+use crate::plan::{Decision, Plan, Step, StepName};
 
 /// What a controller has declared, and its plans are held against.
 pub(crate) struct Declared<'a> {
@@ -22,14 +22,14 @@ pub(crate) struct Declared<'a> {
 impl Declared<'_> {
     /// The first flaw of a plan.
     pub(crate) fn flaw(&self, plan: &Plan) -> Option<String> {
-        let mut names: Vec<&str> = plan.removed_steps.clone();
+        let mut names: Vec<&StepName> = plan.removed_steps.iter().collect();
         let mut seen = HashSet::new();
         for step in &plan.steps {
             let flaw = self.flaw_of_step(step).or_else(|| place(step, &names)).or_else(|| repeated(step, &mut seen));
             if flaw.is_some() {
                 return flaw;
             }
-            names.extend(step.node.as_ref().map(|node| node.name));
+            names.extend(step.node.as_ref().map(|node| &node.name));
         }
         self.undeclared_status(plan)
     }
@@ -58,9 +58,9 @@ impl Declared<'_> {
 }
 
 /// Whether the step's name and needs fit the steps before it. Those that were dropped count as steps before it.
-fn place(step: &Step, before: &[&str]) -> Option<String> {
+fn place(step: &Step, before: &[&StepName]) -> Option<String> {
     let node = step.node.as_ref()?;
-    if before.contains(&node.name) {
+    if before.contains(&&node.name) {
         return Some(format!("there are two steps of the name {}", node.name));
     }
     let need = node.needs.iter().find(|need| !before.contains(need))?;

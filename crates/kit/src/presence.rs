@@ -54,8 +54,12 @@ impl Executor<'_> {
         let wait = Wait::on(&reference)
             .condition("is not managed by another owner")
             .now(format!("already exists and is {}", managed_by(&found)))
-            .look_at(self.way_out(&found))
+            .look_at(child.on_conflict.clone().unwrap_or_else(|| self.way_out(&found)))
             .failed("ForeignObject");
+        let wait = match &child.because {
+            Some(because) => wait.because(because.clone()),
+            None => wait,
+        };
         Ok(Presence::Refused(Box::new(wait)))
     }
 

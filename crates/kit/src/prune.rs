@@ -74,9 +74,13 @@ impl Executor<'_> {
         Ok(held)
     }
 
-    /// Deletes one object, and not a namesake that came since.
+    /// Deletes one object, and not a namesake that came since. A workload stays until its pods have ended, so that a workload
+    /// which no longer exists has none.
     pub(crate) async fn delete(&self, reference: &Ref, meta: &ObjectMeta) -> Result<(), Error> {
-        self.delete_by(reference, meta, PropagationPolicy::Background).await
+        let has_pods = ["Deployment", "StatefulSet", "DaemonSet"].contains(&reference.resource.kind.as_str());
+        let is_workload = has_pods && reference.resource.group == "apps";
+        let policy = if is_workload { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
+        self.delete_by(reference, meta, policy).await
     }
 
     /// The same, and the object stays until all that hangs on it is gone.
@@ -117,16 +121,17 @@ impl Executor<'_> {
 fn may_go(plan: &Plan, applied: &Applied, meta: &ObjectMeta) -> bool {
     let Some(step) = label(meta, STEP).map(String::as_str) else { return applied.is_done() };
     let nodes = || plan.steps.iter().filter_map(|step| step.node.as_ref());
-    if !plan.removed_steps.contains(&step) && !nodes().any(|node| node.name == step) {
+    if !plan.removed_steps.iter().any(|removed| *removed == *step) && !nodes().any(|node| node.name == *step) {
         return applied.is_done();
     }
     let mut concerned = vec![step];
     for node in nodes() {
-        if node.needs.iter().any(|need| concerned.contains(need)) {
-            concerned.push(node.name);
+        if node.needs.iter().any(|need| concerned.contains(&need.as_str())) {
+            concerned.push(node.name.as_str());
         }
     }
-    let is_concerned = |outcome: &&Outcome| outcome.name.is_some_and(|name| concerned.contains(&name));
+    let is_concerned =
+        |outcome: &&Outcome| outcome.name.as_ref().is_some_and(|name| concerned.contains(&name.as_str()));
     applied.outcomes.iter().filter(is_concerned).all(Outcome::is_done)
 }
 
@@ -174,8 +179,9 @@ mod tests {
         let wait = Wait::on(&Ref::namespaced::<ConfigMap>("valley", "weather"));
         let plan = plan();
         let outcomes = plan.steps.iter().map(|step| {
-            let name = step.node.as_ref().map(|node| node.name);
-            let waits = if name == Some(unready) { vec![wait.clone()] } else { Vec::new() };
+            let name = step.node.as_ref().map(|node| node.name.clone());
+            let waits =
+                if name.as_ref().is_some_and(|name| *name == *unready) { vec![wait.clone()] } else { Vec::new() };
             Outcome { condition: "Ready", name, waits, blocked: None, done: String::new() }
         });
         let applied = Applied { outcomes: outcomes.collect(), ..Applied::default() };

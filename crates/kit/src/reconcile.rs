@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use c5c3_api::Problems;
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use kube::runtime::controller::Action;
@@ -22,7 +23,7 @@ use crate::events::{Events, Published};
 use crate::finalizer::{self, Cleanup, Progress};
 use crate::inputs::Inputs;
 use crate::metrics::Metrics;
-use crate::object::{Ref, is_not_found};
+use crate::object::{KindRef, Ref, is_not_found};
 use crate::ownership::Owner;
 use crate::plan::Plan;
 use crate::plan_check::Declared;
@@ -335,7 +336,8 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let namespace = self.context.namespace.as_deref();
         let waves = self.context.controller.teardown();
         let cross_namespace = if C::CROSS_NAMESPACE { kinds.as_slice() } else { &[] };
-        let cleanup = Cleanup { cross_namespace, waves: &waves, namespace, timeout: C::CLEANUP_TIMEOUT };
+        let jobs = kinds.iter().find(|kind| **kind == KindRef::of::<Job>()).cloned();
+        let cleanup = Cleanup { cross_namespace, jobs, waves: &waves, namespace, timeout: C::CLEANUP_TIMEOUT };
         match cleanup.run(&self.executor(&[]), self.object).await? {
             Progress::Done => {}
             Progress::Waiting(waits, deadline) => {

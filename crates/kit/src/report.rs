@@ -238,8 +238,11 @@ fn steps(applied: &Applied, plan: &Plan, namespace: Option<&str>) -> Vec<Conditi
 
 /// The step that an outcome is of.
 fn planned<'a>(plan: &'a Plan, outcome: &apply::Outcome) -> Option<&'a Step> {
-    let name = |step: &Step| step.node.as_ref().map(|node| node.name);
-    plan.steps.iter().find(|step| step.condition == outcome.condition && name(step) == outcome.name)
+    let is_it = |step: &&Step| {
+        let name = step.node.as_ref().map(|node| &node.name);
+        step.condition == outcome.condition && name == outcome.name.as_ref()
+    };
+    plan.steps.iter().find(is_it)
 }
 
 /// Failed waits first: a user has to act on those.

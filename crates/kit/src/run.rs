@@ -109,7 +109,7 @@ pub async fn run<C: Controller>(
     controller: C,
     manager: &'static str,
     client: Client,
-    pace: RunOptions,
+    options: RunOptions,
     metrics: Metrics,
     stop: CancellationToken,
     synced: impl FnOnce() + Send + 'static,
@@ -123,7 +123,7 @@ pub async fn run<C: Controller>(
     let children = Arc::new(Children::new(controller.children(), &controller.observes()));
     let mut streams: Vec<BoxStream<'static, Ref>> = vec![tokio_stream(references)];
     for child in children.kinds() {
-        let api = child.kind.metadata_api(client.clone(), pace.namespace.as_deref());
+        let api = child.kind.metadata_api(client.clone(), options.namespace.as_deref());
         let config = watcher::Config::default().labels(&format!("{MANAGED_BY}={manager}"));
         let mut events = ChildEvents::new(children.clone(), child.clone(), kind.resource.clone());
         let watched = watch(api, config, watched::<C>(child, &metrics));
@@ -135,13 +135,13 @@ pub async fn run<C: Controller>(
         events: Events::new(client.clone(), manager),
         published: Published::default(),
         last_valid: Mutex::default(),
-        backoff: Backoff::new(pace.first_retry, pace.last_retry),
+        backoff: Backoff::new(options.first_retry, options.last_retry),
         write_limit: WriteLimit::default(),
         apply_cache: ApplyCache::default(),
         releasing: tokio::sync::Mutex::default(),
-        outside: Outside::new(controller.remote(), pace.first_retry, pace.last_retry),
-        resync: pace.resync,
-        namespace: pace.namespace.clone(),
+        outside: Outside::new(controller.remote(), options.first_retry, options.last_retry),
+        resync: options.resync,
+        namespace: options.namespace.clone(),
         controller,
         manager,
         client: client.clone(),
@@ -151,7 +151,7 @@ pub async fn run<C: Controller>(
 
     let writer = Writer::<DynamicObject>::new(kind.resource.clone());
     let store = writer.as_reader();
-    let namespace = pace.namespace.as_deref().filter(|_| kind.namespaced);
+    let namespace = options.namespace.as_deref().filter(|_| kind.namespaced);
     // Without its children an object would look as if none of its steps had been started.
     let listed = context.children.clone();
     let children_first = stream::once(async move { listed.until_listed().await });
@@ -177,7 +177,7 @@ pub async fn run<C: Controller>(
 
     let (started, finished, shared) = (queue.clone(), queue, context.clone());
     let still_there = store.clone();
-    let config = Config::default().concurrency(pace.concurrency).debounce(pace.debounce);
+    let config = Config::default().concurrency(options.concurrency).debounce(options.debounce);
     let resource = kind.resource.clone();
     let work = applier(
         move |object, context: Arc<Context<C>>| {

@@ -13,4 +13,6 @@ try:
     auth = v3.ApplicationCredential(**settings)
     session.Session(auth=auth, verify=verify, timeout=30).get_token()
 except exceptions.ClientException as error:
-    sys.exit(f"Keystone at {settings['auth_url']} gives no token for this credential: {error}")
+    sys.stderr.write(f"Keystone at {settings['auth_url']} gives no token for this credential: {error}\n")
+    # What Keystone refuses, it refuses at the next attempt as well. One that does not answer may do so then.
+    sys.exit(77 if isinstance(error, (exceptions.Unauthorized, exceptions.NotFound)) else 1)

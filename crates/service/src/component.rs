@@ -1,6 +1,7 @@
 //! A part of a service that runs in pods of its own: an API, a scheduler, a conductor. Data; [`crate::workload`] makes objects of it.
 
 use c5c3_api::blocks::{Resources, Scheduling};
+use c5c3_kit::StepName;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
 use crate::pod::Mount;
@@ -15,7 +16,7 @@ pub struct Component {
     /// Its name within the service: `api`, `scheduler`.
     pub name: String,
     /// The step of the graph that makes it; components of one step are made and replaced together.
-    pub step: &'static str,
+    pub step: StepName,
     /// The condition that says whether it is ready.
     pub condition: &'static str,
     /// What its pods are managed by.
@@ -37,7 +38,7 @@ pub struct Component {
     /// Whether its pods are ready only while a message broker answers.
     pub needs_bus: bool,
     /// Steps of the service's own that have to be done before it starts.
-    pub after: Vec<&'static str>,
+    pub after: Vec<StepName>,
 }
 
 /// What pods are managed by.
@@ -69,10 +70,10 @@ pub enum Runs {
 }
 
 impl Component {
-    fn new(name: &str, step: &'static str, runs: Runs) -> Self {
+    fn new(name: String, runs: Runs) -> Self {
         Self {
-            name: name.into(),
-            step,
+            step: name.clone().into(),
+            name,
             condition: "DeploymentReady",
             kind: Kind::Deployment,
             runs,
@@ -89,14 +90,19 @@ impl Component {
 
     /// The API, as a WSGI application.
     pub fn api(application: Wsgi) -> Self {
-        Self::new(API, API, Runs::Wsgi(application))
+        Self::new(API.into(), Runs::Wsgi(application))
     }
 
     /// A program that talks to the database and to others over the message broker.
-    pub fn worker(name: &'static str, command: &[&str]) -> Self {
+    pub fn worker(name: impl Into<String>, command: &[&str]) -> Self {
         let command = command.iter().map(|part| (*part).to_owned()).collect();
-        let worker = Self::new(name, name, Runs::Program { command, ports: Vec::new() });
+        let worker = Self::new(name.into(), Runs::Program { command, ports: Vec::new() });
         Self { needs_bus: true, ..worker }
+    }
+
+    /// Has the component made and replaced in the step of another one, in the place of a step of its own name.
+    pub fn in_step(self, step: impl Into<StepName>) -> Self {
+        Self { step: step.into(), ..self }
     }
 
     /// Sets how many pods there are.
@@ -132,8 +138,8 @@ impl Component {
     }
 
     /// Starts after a step of the service's own.
-    pub fn after(mut self, step: &'static str) -> Self {
-        self.after.push(step);
+    pub fn after(mut self, step: impl Into<StepName>) -> Self {
+        self.after.push(step.into());
         self
     }
 

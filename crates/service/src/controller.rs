@@ -124,12 +124,13 @@ where
         problems.extend(extra_config::problems(&settings, parts.release_options(), &unset));
         let given = Given { runs: parts.has_run(), rules, settings: (settings, waits) };
         let resolved = resolve(&parts, inputs, given);
-        let contracted = {
+        let (contracted, offline) = {
             let (migration_phase, progress) = (MigrationPhase::Contract, &parts.recorded);
-            ServicePlan { inputs, parts: &parts, resolved: resolved.as_ref(), migration_phase, progress }.contracted()
+            let plan = ServicePlan { inputs, parts: &parts, resolved: resolved.as_ref(), migration_phase, progress };
+            (plan.contracted(), plan.offline_state())
         };
         let (tag, rolled) = (parts.tag(), parts.rolled(inputs));
-        let seen = UpgradeState { service: S::NAME, wanted: tag.as_deref(), rolled, contracted };
+        let seen = UpgradeState { service: S::NAME, wanted: tag.as_deref(), rolled, contracted, offline };
         match upgrade::next_phase(&parts.recorded, seen).map_err(|found| problems.push(found)) {
             Ok((migration_phase, progress)) if problems.is_empty() => {
                 Verdict::Valid(Valid { resolved, migration_phase, progress })
@@ -160,6 +161,11 @@ where
         let service_plan =
             ServicePlan { inputs, parts: &parts, resolved, migration_phase: MigrationPhase::Sync, progress: &progress };
         Some(with_status(service_plan.maintenance(), &parts, &progress, inputs))
+    }
+
+    /// Pods are gone before the object is, and before the databases that it needs are deleted by its own owner.
+    fn teardown(&self) -> Vec<Vec<KindRef>> {
+        vec![vec![KindRef::of::<Deployment>(), KindRef::of::<StatefulSet>(), KindRef::of::<DaemonSet>()]]
     }
 
     fn retention(&self, object: &Value) -> Vec<Retained> {
@@ -216,10 +222,17 @@ fn rules<S: Service>(parts: &Parts<'_, S>, inputs: &Inputs<S::Kind>) -> Result<R
 fn told(plan: Plan, before: &Progress, after: &Progress) -> Plan {
     let (installed, target) = (after.installed.as_deref().unwrap_or("nothing"), after.target.as_deref());
     match (after.phase.as_deref(), target) {
-        (Some("Expanding"), Some(target)) => plan.event(
+        (Some(upgrade::EXPANDING), Some(target)) => plan.event(
             "UpgradeExpanding",
             format!("from {installed} to {target}: the schema is extended, then pods are replaced"),
         ),
+        (Some(upgrade::STOPPING), Some(target)) => plan.event(
+            "UpgradeStopping",
+            format!("from {installed} to {target}: pods are stopped, because migrations of {target} bear none"),
+        ),
+        (Some(upgrade::MIGRATING), Some(target)) => {
+            plan.event("UpgradeMigrating", format!("to {target}: the offline migrations start, and cannot be undone"))
+        }
         (Some(_), Some(target)) => plan
             .event("UpgradeContracting", format!("to {target}: the contract migrations start, and cannot be undone")),
         _ if before.target.is_some() && before.target.as_deref() == after.installed.as_deref() => {

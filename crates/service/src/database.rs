@@ -10,7 +10,7 @@ use c5c3_api::ext::mariadb::{
 use c5c3_api::{Problem, problem};
 use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, hash, readiness};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
 use kube::core::ObjectMeta;
 use secrecy::{ExposeSecret, SecretString};
@@ -203,6 +203,33 @@ impl Server {
         let service = mariadb.write_service().unwrap_or_else(|| reference.name.clone());
         let namespace = reference.namespace.as_deref().unwrap_or(&self.instance.namespace);
         Ok(Address { host: host(&service, namespace), port: mariadb.spec.port.unwrap_or(PORT) })
+    }
+
+    /// Reserves each schema for this object: two objects with the same schema would migrate and overwrite each other's data. The
+    /// name follows from the server and the schema alone, so that the second object of a namespace finds it taken.
+    pub fn claims(&self) -> Vec<Child> {
+        let server = match &self.place {
+            Place::Managed(mariadb) => mariadb.to_string(),
+            Place::External { host, port } => format!("{host}:{port}"),
+        };
+        let claim = |schema: &String| {
+            let name = hash::named("schema-claim", &hash::of_json(&json!([server, schema])));
+            let map = ConfigMap {
+                metadata: self.instance.meta(name, "database"),
+                data: Some(
+                    [("server", &server), ("schema", schema)]
+                        .map(|(key, value)| (key.to_owned(), value.clone()))
+                        .into(),
+                ),
+                ..ConfigMap::default()
+            };
+            // An owner of the same name before this one may have left it for a moment.
+            Child::new(&map)
+                .kept(false)
+                .because(format!("it reserves the schema {schema} of {server} for one object"))
+                .on_conflict(format!("set {}.database to a schema of its own, or delete the other object", self.field))
+        };
+        self.schemas.iter().map(claim).collect()
     }
 
     /// Schemas, one user and its grants on a MariaDB object; nothing on an external server, where they must exist.

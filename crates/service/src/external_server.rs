@@ -6,8 +6,8 @@
 use c5c3_api::blocks::Resources;
 use c5c3_kit::Child;
 use k8s_openapi::api::core::v1::Container;
-use serde_json::{Value, json};
 
+use crate::job::fail_at_once;
 use crate::pod::{container, resources};
 
 /// The program that asks: `ask.py HOST PORT`.
@@ -48,7 +48,7 @@ impl ExternalServer {
     }
 
     /// Fails the Job with the first pod that cannot connect, and says what the Job needs.
-    pub(crate) fn explain(servers: &[Self], mut job: Child) -> Child {
+    pub(crate) fn explain(servers: &[Self], job: Child) -> Child {
         if servers.is_empty() {
             return job;
         }
@@ -56,14 +56,7 @@ impl ExternalServer {
             format!("the {} at {}:{}, which {} names", server.what, server.host, server.port, server.field)
         };
         let needed: Vec<String> = servers.iter().map(needs).collect();
-        let rule = |server: &Self| {
-            json!({
-                "action": "FailJob",
-                "onExitCodes": {"containerName": server.container_name(), "operator": "In", "values": [UNAVAILABLE]},
-            })
-        };
-        let rules: Vec<Value> = servers.iter().map(rule).collect();
-        job.object.data["spec"]["podFailurePolicy"] = json!({ "rules": rules });
+        let job = servers.iter().fold(job, |job, server| fail_at_once(job, &server.container_name(), UNAVAILABLE));
         job.because(format!("it needs {}", needed.join(" and ")))
     }
 }

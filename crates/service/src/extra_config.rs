@@ -98,10 +98,16 @@ pub fn problems(settings: &[Setting], release_options: Option<&ReleaseOptions>, 
     found
 }
 
-/// Writes settings over what is there.
-pub fn apply(settings: &[Setting], conf: &mut Ini) -> Result<(), IniError> {
-    for Setting { section, option, value, .. } in settings {
-        conf.set(section, option, OsloValue::raw_secret(value.clone()))?;
+/// Writes settings over what is there. An option that is repeated keeps all of its lines, unless the release is known to take
+/// one value only: then the last line counts, as it does for the service.
+pub fn apply(settings: &[Setting], release_options: Option<&ReleaseOptions>, conf: &mut Ini) -> Result<(), IniError> {
+    for Setting { section, option, .. } in settings {
+        let same = settings.iter().filter(|other| other.section == *section && other.option == *option);
+        let mut values: Vec<SecretString> = same.map(|one| one.value.clone()).collect();
+        if release_options.is_some_and(|options| options.is_single(section, option)) {
+            values.drain(..values.len() - 1);
+        }
+        conf.set(section, option, OsloValue::raw_secrets(values))?;
     }
     Ok(())
 }
@@ -125,6 +131,18 @@ mod tests {
             let wrong = parse("p", text).unwrap_err();
             assert!(wrong.what.starts_with(what) && !wrong.what.contains("hunter2"), "{}", wrong.what);
         }
+    }
+
+    #[test]
+    fn a_repeated_option_keeps_all_lines_if_it_takes_several_values_and_the_last_one_otherwise() {
+        let text = "[DEFAULT]\nreplication_device = a:$1\nreplication_device = b:2\ndebug = true\ndebug = false\n[mine]\nx = 1\nx = 2\n";
+        let settings = parse("p", text).unwrap();
+        let mut conf = Ini::new();
+        apply(&settings, ReleaseOptions::of("cinder", "2025.2"), &mut conf).unwrap();
+        assert_eq!(
+            conf.render().expose_secret(),
+            "[DEFAULT]\ndebug = false\nreplication_device = a:$1\nreplication_device = b:2\n\n[mine]\nx = 1\nx = 2\n"
+        );
     }
 
     #[test]

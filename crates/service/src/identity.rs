@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::instance::Instance;
 use crate::network::Egress;
+use crate::parts::published;
 use crate::pod::Mount;
 
 /// The version of the identity API.
@@ -131,8 +132,7 @@ impl Identity {
         let endpoint = keystone.status.as_ref().and_then(|status| status.service.endpoint.clone());
         let wait = || Wait::on(&self.keystone).condition("has an endpoint").now("has no endpoint yet").because(because);
         let endpoint = endpoint.ok_or_else(|| wait().with_reason("WaitingForKeystone"))?;
-        let public = keystone.spec.bootstrap.as_ref().and_then(|bootstrap| bootstrap.public_endpoint.as_ref());
-        let public = public.map_or_else(|| endpoint.clone(), ToString::to_string);
+        let public = published(&keystone).unwrap_or_else(|| endpoint.clone());
         Ok((versioned(&endpoint), versioned(&public)))
     }
 }
@@ -147,6 +147,10 @@ impl Access {
         conf.set(SECTION, "service_token_roles_required", true)?;
         if !cache.is_empty() {
             conf.set(SECTION, "memcached_servers", cache)?;
+            // A server that is gone is a miss for python-memcached. One that is silent costs a request this many seconds, and is
+            // asked again after that many: 3 and 300 unless they are set.
+            conf.set(SECTION, "memcache_pool_socket_timeout", 1)?;
+            conf.set(SECTION, "memcache_pool_dead_retry", 30)?;
         }
         Ok(())
     }

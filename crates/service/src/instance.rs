@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_kit::cluster_domain;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::ObjectMeta;
-
-/// The domain of a cluster's Services.
-const DOMAIN: &str = "svc.cluster.local";
 
 /// A service's object in a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,5 +59,5 @@ impl Instance {
 
 /// The host name of a Service.
 pub fn host(service: &str, namespace: &str) -> String {
-    format!("{service}.{namespace}.{DOMAIN}")
+    cluster_domain::service_host(service, namespace)
 }

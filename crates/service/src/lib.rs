@@ -36,6 +36,7 @@ mod nearest;
 pub mod network;
 mod operations;
 pub mod parts;
+pub mod pipeline;
 pub mod pod;
 pub mod policy;
 pub mod record;

@@ -1,8 +1,10 @@
 //! How a service's schemas follow its version: commands as data, and the Jobs that run them.
 //!
 //! ```text
-//!  install                     one release, nothing else runs: everything at once
-//!  before ─► new pods ─► after  from one release to the next: what the new one adds, then what only the old one used goes
+//!  install                                                one release, nothing else runs: everything at once
+//!  before ─► new pods ─► after                             from one release to the next: what the new one adds, then what
+//!                                                         only the old one used goes
+//!  before ─► pods stop ─► offline ─► new pods ─► after     the same with commands that bear no running pods
 //! ```
 //!
 //! All Jobs of an instance that change schemas are of one group: they never run at the same time.
@@ -30,6 +32,8 @@ pub struct Migrations {
     pub install: Vec<Command>,
     /// What pods of a new release need, while those of the old one still run.
     pub before: Vec<Command>,
+    /// What must not run beside any pod of the service. With such commands an upgrade interrupts the service.
+    pub offline: Vec<Command>,
     /// What is left when all pods are of the new release.
     pub after: Vec<Command>,
     /// The sections of the configuration that the commands read.
@@ -42,6 +46,13 @@ impl Migrations {
     /// A service whose only step is compatible with pods of the release before.
     pub fn sync(command: Command) -> Self {
         Self { install: vec![command.clone()], before: vec![command], ..Self::default() }
+    }
+
+    /// Adds a command that is run while no pod of the service runs, and at an installation.
+    pub fn offline(mut self, command: Command) -> Self {
+        self.install.push(command.clone());
+        self.offline.push(command);
+        self
     }
 
     /// Adds a command that is run when all pods are of the new release, and after an installation.
@@ -72,7 +83,9 @@ impl Migrations {
     fn of(&self, migration_phase: MigrationPhase) -> (&'static str, &[Command]) {
         match migration_phase {
             MigrationPhase::Sync => ("db-sync", &self.install),
-            MigrationPhase::Expand | MigrationPhase::Contract => ("db-expand", &self.before),
+            MigrationPhase::Expand | MigrationPhase::Stop | MigrationPhase::Offline | MigrationPhase::Contract => {
+                ("db-expand", &self.before)
+            }
         }
     }
 }
@@ -100,18 +113,27 @@ impl Schemas<'_> {
         ConfigFiles::new(&instance.namespace, instance.named("schema")).file(name, once(conf, self.migrations.sections))
     }
 
-    /// The Job that brings schemas to where pods of the wanted version can start.
-    pub fn before(&self, migration_phase: MigrationPhase) -> Child {
+    /// The Job that brings schemas to where pods of the wanted version can start, but for what is done offline; none if there
+    /// is nothing to do.
+    pub fn before(&self, migration_phase: MigrationPhase) -> Option<Child> {
         let (what, commands) = self.migrations.of(migration_phase);
         self.job(what, commands)
     }
 
-    /// The Job that runs when all pods are of the new release; none if nothing is left to do then.
-    pub fn after(&self) -> Option<Child> {
-        (!self.migrations.after.is_empty()).then(|| self.job("db-contract", &self.migrations.after))
+    /// The Job that runs while no pod of the service does; none if nothing asks for that.
+    pub fn offline(&self) -> Option<Child> {
+        self.job("db-offline", &self.migrations.offline)
     }
 
-    fn job(&self, what: &str, commands: &[Command]) -> Child {
+    /// The Job that runs when all pods are of the new release; none if nothing is left to do then.
+    pub fn after(&self) -> Option<Child> {
+        self.job("db-contract", &self.migrations.after)
+    }
+
+    fn job(&self, what: &str, commands: &[Command]) -> Option<Child> {
+        if commands.is_empty() {
+            return None;
+        }
         let mut mounts = vec![crate::pod::Mount::secret("config", &self.files().name(), self.folder)];
         mounts.extend(self.run.mounts.clone());
         let run = Run {
@@ -123,7 +145,7 @@ impl Schemas<'_> {
             group: Some(GROUP),
             ..self.run.clone()
         };
-        run.child()
+        Some(run.child())
     }
 }
 

@@ -21,6 +21,13 @@ use crate::upgrade::Progress;
 use crate::wsgi::Wsgi;
 use crate::{dependencies, extra_config, operations, policy, record, tls};
 
+/// The URL that clients outside the cluster use, if the object names one or a Gateway routes to it.
+pub(crate) fn published(object: &impl ServiceObject) -> Option<String> {
+    let given = object.public_endpoint().map(ToString::to_string);
+    let routed = object.exposure().gateway.as_ref();
+    given.or_else(|| routed.map(|route| format!("https://{}{}", route.hostname, route.path)))
+}
+
 /// An object as its parts.
 #[derive(Debug)]
 pub struct Parts<'a, S: Service> {
@@ -129,10 +136,7 @@ impl<'a, S: Service> Parts<'a, S> {
 
     /// Where it answers for clients outside, without its version.
     pub fn public_endpoint(&self) -> Option<String> {
-        let given = self.object.public_endpoint().map(ToString::to_string);
-        let routed = self.object.exposure().gateway.as_ref();
-        let routed = routed.map(|route| format!("https://{}{}", route.hostname, route.path));
-        let url = given.or(routed).or_else(|| self.endpoint())?;
+        let url = published(self.object).or_else(|| self.endpoint())?;
         let url = url.trim_end_matches('/');
         Some(url.strip_suffix(S::VERSION).unwrap_or(url).trim_end_matches('/').to_owned())
     }
@@ -192,6 +196,12 @@ impl<'a, S: Service> Parts<'a, S> {
             let wanted = containers.is_some_and(|all| all.iter().any(|one| one["image"] == self.image.as_str()));
             wanted && readiness::wait(&self.workload(component), live).is_none()
         })
+    }
+
+    /// Whether no component has an object that pods belong to. Such objects are deleted in the foreground, so without them
+    /// no pod of theirs runs.
+    pub(crate) fn is_stopped(&self, inputs: &Inputs<S::Kind>) -> bool {
+        self.description.components.iter().all(|component| self.live(component, inputs).is_none())
     }
 
     /// What the API has beside its pods.

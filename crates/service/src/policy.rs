@@ -57,7 +57,8 @@ pub fn rules<K: Resource>(
     if problems.is_empty() { Ok(rules) } else { Err(PolicyError::Problems(problems)) }
 }
 
-fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, PolicyError> {
+/// The rules of a ConfigMap, or what is missing or wrong.
+pub fn read<K: Resource>(inputs: &Inputs<K>, reference: &Ref) -> Result<Rules, PolicyError> {
     let namespace = reference.namespace.as_deref().unwrap_or_default();
     let create = format!("create it: kubectl create configmap {} -n {namespace} --from-file={KEY}", reference.name);
     let unusable = |wait: Wait| {

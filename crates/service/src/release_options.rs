@@ -101,6 +101,11 @@ impl ReleaseOptions {
         Self { service: list.service, release: list.release, sections, patterns, policies }
     }
 
+    /// Whether an option is known, and takes one value only.
+    pub fn is_single(&self, section: &str, option: &str) -> bool {
+        self.of_section(section).find_map(|options| options.get(option)).is_some_and(|kind| *kind != Type::Multi)
+    }
+
     /// What is wrong with an option that a user sets: its section, its name, its value.
     pub fn check(&self, path: &str, section: &str, option: &str, value: &str) -> Option<Problem> {
         match self.of_section(section).find_map(|options| options.get(option)) {

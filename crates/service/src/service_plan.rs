@@ -7,6 +7,8 @@
 //!  secrets ─► auth                      services ─► route
 //! ```
 //!
+//! During an upgrade with offline migrations a step `offline` is between `schema` and the components.
+//!
 //! As long as something is missing, the steps that it is for are undecided: they keep what they have made.
 
 use std::collections::BTreeMap;
@@ -14,26 +16,36 @@ use std::collections::BTreeMap;
 use c5c3_api::openstack::ServiceObject;
 use c5c3_kit::config::ConfigFiles;
 use c5c3_kit::ini::{Ini, IniError};
-use c5c3_kit::{Child, Inputs, Plan, Step, Wait, hash, object};
+use c5c3_kit::plan::Needs;
+use c5c3_kit::{Child, Inputs, KindRef, Plan, Step, StepName, Wait, hash, object};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
 use crate::backing_services::{BackingServices, Missing};
 use crate::component::{API, Component};
-use crate::job::{Command, JOB_POD, Run};
+use crate::database::Server;
+use crate::job::{Command, JOB_POD, Run, fail_at_once};
 use crate::migrations::Schemas;
 use crate::network::{self, Traffic};
 use crate::parts::Parts;
 use crate::pod::Mount;
 use crate::service::{OwnSteps, Service};
-use crate::upgrade::{MigrationPhase, Progress};
+use crate::upgrade::{MigrationPhase, Offline, Progress};
 use crate::workload::Workload;
 use crate::{api, dependencies, health, operations, policy, record, tls};
 
 /// Hint for when the API does not answer and ingress is restricted.
 const UNREACHED: &str = "it is probed through the API server, which may not reach it: spec.networkPolicy.ingress has to name \
                          the API server's addresses (cidr), as those of all clients";
+
+/// The program that gets a token: `auth.py SETTINGS`.
+const AUTH: &str = include_str!("auth.py");
+
+/// How `auth.py` ends when Keystone refuses a credential: `EX_NOPERM` of sysexits.
+const REFUSED: i32 = 77;
 
 /// Everything that was looked up, and the configuration that is made from it.
 #[derive(Clone, Debug)]
@@ -71,7 +83,7 @@ pub(crate) fn render<S: Service>(parts: &Parts<'_, S>, backing: &BackingServices
     }
     S::configure(parts.object, backing, &mut conf)?;
     parts.additions().apply(&mut conf)?;
-    crate::extra_config::apply(&backing.settings, &mut conf)?;
+    crate::extra_config::apply(&backing.settings, parts.release_options(), &mut conf)?;
     Ok(conf)
 }
 
@@ -82,11 +94,12 @@ impl<S: Service> ServicePlan<'_, S> {
         let mut plan = Plan::new().step(self.record()).step(self.secrets()).step(self.dependencies());
         plan.steps.extend(self.services());
         plan.steps.extend(before);
-        plan = plan.step(self.database());
+        plan = plan.step(self.claims()).step(self.database());
         plan.steps.extend(self.messaging());
         plan = plan.step(self.config()).step(self.schema());
+        plan.steps.extend(self.offline());
         plan.steps.extend(self.components());
-        plan.steps.extend(after);
+        plan.steps.extend(self.without_pods(after));
         plan = plan.step(self.contract());
         plan.steps.extend(self.auth());
         plan.steps.extend(self.health());
@@ -168,6 +181,15 @@ impl<S: Service> ServicePlan<'_, S> {
         })
     }
 
+    /// Reserves the schemas, before anything is created for them.
+    fn claims(&self) -> Step {
+        let databases = &self.parts.description.databases;
+        let claims: Vec<Child> = databases.iter().flat_map(Server::claims).collect();
+        let step = Step::new("DatabaseReady").node("claims", []).done("");
+        let step = step.reasons("DatabaseAvailable", "WaitingForDatabase");
+        if claims.is_empty() { step.childless() } else { step.children(claims) }
+    }
+
     fn database(&self) -> Step {
         let step = Step::new("DatabaseReady").done("the database and its account exist");
         let step = step.reasons("DatabaseAvailable", "WaitingForDatabase");
@@ -175,14 +197,14 @@ impl<S: Service> ServicePlan<'_, S> {
             Ok(resolved) => {
                 let opened = resolved.backing.databases.iter();
                 let children: Vec<Child> = opened.flat_map(|opened| opened.server.objects(&opened.account)).collect();
-                let step = step.node("database", []);
+                let step = step.node("database", ["claims"]);
                 if children.is_empty() { step.childless() } else { step.children(children) }
             }
             Err(missing) => {
                 // The database waits for nothing but its server and its account.
                 let objects = missing.accounts.iter().flat_map(|(server, account)| server.objects(account));
                 let children: Vec<Child> = objects.collect();
-                let step = step.node("database", ["secrets"]);
+                let step = step.node("database", ["claims", "secrets"]);
                 let waits = missing.database.clone();
                 if children.is_empty() || !waits.is_empty() {
                     return step.undecided(waits);
@@ -299,14 +321,90 @@ impl<S: Service> ServicePlan<'_, S> {
         let schemas = self.schemas(resolved);
         step.node("schema", ["record", "database", "dependencies"])
             .child(schemas.files().child())
-            .child(schemas.before(self.migration_phase))
+            .children(schemas.before(self.migration_phase))
+    }
+
+    /// What runs while no pod does, in an upgrade with such migrations.
+    fn offline(&self) -> Option<Step> {
+        if self.parts.description.migrations.offline.is_empty() {
+            return None;
+        }
+        let step = Step::new("DatabaseReady").reasons("DatabaseSynced", "DBSyncInProgress");
+        let step = step.done("the offline migrations are done");
+        let stays = |now: &str| {
+            let wait = Wait::on(&record::reference(&self.parts.instance)).condition("allows the offline migrations");
+            wait.now(now).because("they bear no pod of the service").with_reason("UpgradeOffline")
+        };
+        match self.migration_phase {
+            MigrationPhase::Sync => None,
+            MigrationPhase::Expand => {
+                let wait = stays("does not yet record that pods of the older release are stopped");
+                Some(step.node("offline", ["record", "schema"]).childless().wait(wait))
+            }
+            MigrationPhase::Stop => {
+                let running = self.parts.description.components.iter().filter_map(|component| {
+                    self.parts.live(component, self.inputs)?;
+                    let wait = Wait::on(&self.parts.workload(component)).condition("is gone with all of its pods");
+                    Some(
+                        wait.now("still has pods")
+                            .because("the offline migrations bear none")
+                            .with_reason("UpgradeOffline"),
+                    )
+                });
+                let mut waits: Vec<Wait> = running.collect();
+                if waits.is_empty() {
+                    waits.push(stays("does not yet record that the offline migrations start"));
+                }
+                Some(waits.into_iter().fold(step.node("offline", []).childless(), Step::wait))
+            }
+            MigrationPhase::Offline | MigrationPhase::Contract => {
+                let step = step.node("offline", ["record", "schema"]);
+                let Some(resolved) = self.known() else { return Some(step.undecided([])) };
+                Some(step.children(self.schemas(resolved).offline()))
+            }
+        }
+    }
+
+    /// The service's own steps while its pods are stopped: those that need pods keep what they have.
+    fn without_pods(&self, steps: Vec<Step>) -> Vec<Step> {
+        if self.migration_phase != MigrationPhase::Stop {
+            return steps;
+        }
+        let components = self.parts.description.components.iter();
+        let mut stopped: Vec<StepName> = components.map(|component| component.step.clone()).collect();
+        let undecided = |mut step: Step| {
+            let Some(node) = step.node.as_mut() else { return step };
+            let before = node.needs.len();
+            node.needs.retain(|need| !stopped.contains(need));
+            if node.needs.len() == before {
+                return step;
+            }
+            stopped.push(node.name.clone());
+            step.undecided([])
+        };
+        steps.into_iter().map(undecided).collect()
+    }
+
+    /// How far the pods are out of the way of offline migrations; none for a service without such migrations.
+    pub(crate) fn offline_state(&self) -> Option<Offline> {
+        if self.parts.description.migrations.offline.is_empty() {
+            return None;
+        }
+        let Some(resolved) = self.known() else { return Some(Offline::Expanding) };
+        let expanded = self.schemas(resolved).before(MigrationPhase::Expand);
+        Some(match expanded.is_none_or(|job| is_complete(self.inputs, &job)) {
+            false => Offline::Expanding,
+            true if self.parts.is_stopped(self.inputs) => Offline::Stopped,
+            true => Offline::Expanded,
+        })
     }
 
     /// What is left for the new release when all pods are of it.
     fn contract(&self) -> Step {
-        let last = self.parts.description.components.last().map_or("schema", |component| component.step);
-        let step =
-            Step::new("DatabaseReady").node("contract", ["record", last]).reasons("DatabaseSynced", "DBSyncInProgress");
+        let last = self.parts.description.components.last().map_or("schema".into(), |component| component.step.clone());
+        let step = Step::new("DatabaseReady")
+            .node("contract", vec!["record".into(), last])
+            .reasons("DatabaseSynced", "DBSyncInProgress");
         if self.migration_phase != MigrationPhase::Contract {
             return step.childless().done("");
         }
@@ -326,32 +424,37 @@ impl<S: Service> ServicePlan<'_, S> {
     /// The pods, step by step. During an upgrade a step waits for the one before it.
     fn components(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
-        let mut names: Vec<&'static str> = Vec::new();
+        let mut names: Vec<StepName> = Vec::new();
         let components = &self.parts.description.components;
+        let offline = self.offline().filter(|_| self.migration_phase != MigrationPhase::Stop);
         for component in components {
             let place = names.iter().position(|name| *name == component.step);
             let index = place.unwrap_or_else(|| {
-                let mut needs = vec!["schema", "config", "dependencies"];
-                needs.extend(names.last().filter(|_| self.progress.phase.is_some()));
+                let mut needs = ["schema", "config", "dependencies"].names();
+                needs.extend(names.last().filter(|_| self.progress.phase.is_some()).cloned());
+                needs.extend(offline.as_ref().map(|_| StepName::from("offline")));
                 if !self.parts.description.messaging.is_empty() {
-                    needs.push("messaging");
+                    needs.push("messaging".into());
                 }
                 needs.extend(
                     components
                         .iter()
                         .filter(|one| one.step == component.step)
-                        .flat_map(|one| one.after.iter().copied()),
+                        .flat_map(|one| one.after.iter().cloned()),
                 );
-                let step = Step::new(component.condition).node(component.step, needs);
+                let step = Step::new(component.condition).node(&component.step, needs);
                 let step = step.done("all pods are up to date and available");
                 steps.push(step.reasons("DeploymentAvailable", "DeploymentProgressing"));
-                names.push(component.step);
+                names.push(component.step.clone());
                 steps.len() - 1
             });
             match self.known() {
                 Some(resolved) => steps[index].children.extend(self.component(component, resolved)),
                 None => steps[index] = steps[index].clone().undecided([]),
             }
+        }
+        if self.migration_phase == MigrationPhase::Stop {
+            steps = steps.into_iter().map(stopped).collect();
         }
         steps
     }
@@ -396,7 +499,7 @@ impl<S: Service> ServicePlan<'_, S> {
         let access = resolved.backing.identity.as_ref()?;
         let instance = &self.parts.instance;
         let files = ConfigFiles::new(&instance.namespace, instance.named("auth"))
-            .file("auth.py", include_str!("auth.py").into())
+            .file("auth.py", AUTH.into())
             .file("auth.json", access.check_settings());
         let (script, settings) = (format!("{}/auth.py", S::FOLDER), format!("{}/auth.json", S::FOLDER));
         let python = format!("/opt/{}/bin/python", S::NAME);
@@ -404,7 +507,7 @@ impl<S: Service> ServicePlan<'_, S> {
         let mut mounts = vec![Mount::secret("config", &files.name(), S::FOLDER)];
         mounts.extend(access.mounts());
         let run = Run { identity: json!({ "credential": files.hash() }), ..self.run("auth", &command, mounts) };
-        Some(step.child(files.child()).child(run.child()))
+        Some(step.child(files.child()).child(fail_at_once(run.child(), "auth", REFUSED)))
     }
 
     /// Whether the API answers.
@@ -412,7 +515,7 @@ impl<S: Service> ServicePlan<'_, S> {
         let component = self.parts.api_component()?;
         let probe = self.parts.probe()?;
         // While pods are replaced the others answer.
-        let needs = if self.parts.serves(self.inputs) { Vec::new() } else { vec![component.step] };
+        let needs = if self.parts.serves(self.inputs) { Vec::new() } else { vec![component.step.clone()] };
         let step = Step::new(S::HEALTH).node("health", needs).childless().done("the API answers");
         let step = step.reasons("Answering", "NotAnswering");
         if component.replicas == 0 && self.parts.object.exposure().autoscaling.is_none() {
@@ -420,6 +523,10 @@ impl<S: Service> ServicePlan<'_, S> {
         }
         let workload = self.parts.workload(component);
         let wait = Wait::on(&workload).condition("answers").because("clients use it");
+        if self.migration_phase == MigrationPhase::Stop {
+            let wait = wait.now("is stopped for the offline migrations of an upgrade").with_reason("UpgradeOffline");
+            return Some(step.node("health", []).wait(wait));
+        }
         let look = format!("kubectl logs deployment/{} -n {}", workload.name, self.parts.instance.namespace);
         Some(match self.inputs.answer(&probe) {
             Some(Ok(())) => step,
@@ -433,8 +540,36 @@ impl<S: Service> ServicePlan<'_, S> {
     }
 }
 
+/// A step of components without what their pods belong to, so that the pods are stopped.
+fn stopped(step: Step) -> Step {
+    let runs = [
+        KindRef::of::<Deployment>(),
+        KindRef::of::<StatefulSet>(),
+        KindRef::of::<DaemonSet>(),
+        KindRef::of::<HorizontalPodAutoscaler>(),
+    ];
+    let children: Vec<Child> = step
+        .children
+        .iter()
+        .filter(|child| !runs.iter().any(|kind| kind.resource == child.resource))
+        .cloned()
+        .collect();
+    let step = Step { children: Vec::new(), ..step }.done("stopped for the offline migrations of an upgrade");
+    if children.is_empty() { step.childless() } else { step.children(children) }
+}
+
 /// Whether a Job has run to its end.
 pub fn is_complete<K: kube::Resource>(inputs: &Inputs<K>, job: &Child) -> bool {
     let live = inputs.own_named::<Job>(&job.reference().name);
     live.and_then(|live| object::condition(live, "Complete")).is_some_and(|condition| condition["status"] == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_that_checks_a_credential_ends_as_the_job_expects() {
+        assert!(AUTH.contains(&format!("sys.exit({REFUSED} if ")));
+    }
 }

@@ -7,16 +7,31 @@
 //!                             └───────────┘ back to the old tag, as long as nothing was contracted
 //! ```
 //!
-//! `Contracting` is recorded before anything is contracted, so that a way back which no longer exists is refused even after a
-//! crash.
+//! A service with offline migrations takes a longer way, on which its pods are stopped for a while:
+//!
+//! ```text
+//!  Steady ──► Expanding ──► Stopping ──► (no pods) ──► Migrating ──► (new pods) ──► Contracting ──► Steady
+//!     ▲           │            │
+//!     └───────────┴────────────┘ back to the old tag, as long as nothing was migrated
+//! ```
+//!
+//! `Migrating` and `Contracting` are recorded before anything is migrated or contracted, so that a way back which no longer
+//! exists is refused even after a crash.
 
 use c5c3_api::{Problem, problem};
 
 use crate::image::Version;
 use crate::release;
 
-const EXPANDING: &str = "Expanding";
+pub(crate) const EXPANDING: &str = "Expanding";
+pub(crate) const STOPPING: &str = "Stopping";
+pub(crate) const MIGRATING: &str = "Migrating";
 const CONTRACTING: &str = "Contracting";
+
+/// Whether the schema may already lack what the older release needs, so that there is no way back to it.
+pub fn is_irreversible(phase: &str) -> bool {
+    phase == MIGRATING || phase == CONTRACTING
+}
 
 /// How far a service is, as it is recorded; see [`crate::record`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +49,12 @@ pub struct Progress {
 pub enum MigrationPhase {
     /// Everything at once, before pods of the version start: there is no other release in use.
     Sync,
-    /// What the new release adds; then pods of it.
+    /// What the new release adds; then pods of it, unless something is to be done offline.
     Expand,
+    /// Pods of the old release stop, because something is to be done offline.
+    Stop,
+    /// What is to be done offline; then pods of the new release.
+    Offline,
     /// As before, and then what only the old release used goes.
     Contract,
 }
@@ -51,6 +70,19 @@ pub struct UpgradeState<'a> {
     pub rolled: bool,
     /// Whether the schema was contracted for it.
     pub contracted: bool,
+    /// How far the pods are out of the way of offline migrations; none for a service without such migrations.
+    pub offline: Option<Offline>,
+}
+
+/// How far the pods of a service are out of the way of its offline migrations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// The schema lacks what the new release adds: the pods still run.
+    Expanding,
+    /// The schema has what the new release adds, and there are pods.
+    Expanded,
+    /// There are no pods.
+    Stopped,
 }
 
 /// The phase of the migrations, and the progress to write down. What is not ordered, such as a digest or a branch, is synchronised at once;
@@ -63,11 +95,14 @@ pub fn next_phase(before: &Progress, seen: UpgradeState<'_>) -> Result<(Migratio
         let installed = runs.filter(|tag| is_version(tag) || !known.as_deref().is_some_and(is_version)).or(known);
         Ok((MigrationPhase::Sync, Progress { installed, ..Progress::default() }))
     };
-    let contracting = before.phase.as_deref() == Some(CONTRACTING);
-    if let Some(target) = before.target.as_deref().filter(|target| contracting && seen.wanted != Some(*target)) {
+    let recorded = before.phase.as_deref().unwrap_or_default();
+    let contracting = recorded == CONTRACTING;
+    let irreversible = is_irreversible(recorded);
+    if let Some(target) = before.target.as_deref().filter(|target| irreversible && seen.wanted != Some(*target)) {
         let (field, wanted) = seen.wanted.map_or(("spec.image.digest", "another image"), |tag| ("spec.image.tag", tag));
+        let which = if contracting { "contract" } else { "offline" };
         let what = format!(
-            "cannot change to {wanted}: the contract migrations of {target} remove what it needs from the schema"
+            "cannot change to {wanted}: the {which} migrations of {target} remove what it needs from the schema"
         );
         let fix = format!(
             "set spec.image.tag to {target} until status.upgradePhase is gone, or restore a backup of the database"
@@ -83,10 +118,23 @@ pub fn next_phase(before: &Progress, seen: UpgradeState<'_>) -> Result<(Migratio
     if contracting && seen.contracted {
         return Ok((MigrationPhase::Sync, Progress { installed: Some(wanted.to_owned()), ..Progress::default() }));
     }
-    let phase = if contracting || seen.rolled { CONTRACTING } else { EXPANDING };
+    // What is done now was recorded before; what is recorded now is done the next time.
+    let now = match recorded {
+        CONTRACTING => MigrationPhase::Contract,
+        MIGRATING => MigrationPhase::Offline,
+        STOPPING if seen.offline.is_some() => MigrationPhase::Stop,
+        _ => MigrationPhase::Expand,
+    };
+    let next = match (now, seen.offline) {
+        (MigrationPhase::Contract, _) => CONTRACTING,
+        (MigrationPhase::Offline, _) | (MigrationPhase::Expand, None) if seen.rolled => CONTRACTING,
+        (MigrationPhase::Offline, _) | (MigrationPhase::Stop, Some(Offline::Stopped)) => MIGRATING,
+        (MigrationPhase::Stop, _) | (MigrationPhase::Expand, Some(Offline::Expanded | Offline::Stopped)) => STOPPING,
+        (MigrationPhase::Expand | MigrationPhase::Sync, _) => EXPANDING,
+    };
     let progress =
-        Progress { installed: Some(installed.clone()), target: Some(wanted.to_owned()), phase: Some(phase.into()) };
-    Ok((if contracting { MigrationPhase::Contract } else { MigrationPhase::Expand }, progress))
+        Progress { installed: Some(installed.clone()), target: Some(wanted.to_owned()), phase: Some(next.into()) };
+    Ok((now, progress))
 }
 
 #[cfg(test)]
@@ -99,7 +147,11 @@ mod tests {
     }
 
     fn seen(wanted: &str, rolled: bool, contracted: bool) -> UpgradeState<'_> {
-        UpgradeState { service: "keystone", wanted: Some(wanted), rolled, contracted }
+        UpgradeState { service: "keystone", wanted: Some(wanted), rolled, contracted, offline: None }
+    }
+
+    fn offline(wanted: &str, rolled: bool, offline: Offline) -> UpgradeState<'_> {
+        UpgradeState { offline: Some(offline), ..seen(wanted, rolled, false) }
     }
 
     #[test]
@@ -120,12 +172,45 @@ mod tests {
     }
 
     #[test]
+    fn pods_stop_before_something_is_migrated_offline_and_start_after_it() {
+        let mut progress = at("27.0.0", "", "");
+        let mut walk = |rolled, state| {
+            let (migration_phase, next) = next_phase(&progress, offline("28.0.0", rolled, state)).unwrap();
+            progress = next;
+            (migration_phase, progress.phase.clone().unwrap_or_default())
+        };
+        let is = |phase, recorded: &str| (phase, recorded.to_owned());
+        assert_eq!(walk(false, Offline::Expanding), is(MigrationPhase::Expand, EXPANDING));
+        assert_eq!(walk(false, Offline::Expanded), is(MigrationPhase::Expand, STOPPING));
+        assert_eq!(walk(false, Offline::Expanded), is(MigrationPhase::Stop, STOPPING));
+        assert_eq!(walk(false, Offline::Stopped), is(MigrationPhase::Stop, MIGRATING));
+        assert_eq!(walk(false, Offline::Stopped), is(MigrationPhase::Offline, MIGRATING));
+        assert_eq!(walk(false, Offline::Expanded), is(MigrationPhase::Offline, MIGRATING), "new pods come");
+        assert_eq!(walk(true, Offline::Expanded), is(MigrationPhase::Offline, CONTRACTING));
+        assert_eq!(walk(true, Offline::Expanded), is(MigrationPhase::Contract, CONTRACTING));
+        let done =
+            next_phase(&progress, UpgradeState { contracted: true, ..offline("28.0.0", true, Offline::Expanded) });
+        assert_eq!(done.unwrap(), (MigrationPhase::Sync, at("28.0.0", "", "")));
+    }
+
+    #[test]
+    fn an_upgrade_with_offline_migrations_can_be_taken_back_until_they_start() {
+        for phase in [EXPANDING, STOPPING] {
+            let back = next_phase(&at("27.0.0", "28.0.0", phase), offline("27.0.0", false, Offline::Stopped)).unwrap();
+            assert_eq!(back, (MigrationPhase::Sync, at("27.0.0", "", "")), "{phase}");
+        }
+        let migrating = at("27.0.0", "28.0.0", MIGRATING);
+        let refused = next_phase(&migrating, offline("27.0.0", false, Offline::Stopped)).unwrap_err();
+        assert!(refused.what.contains("the offline migrations of 28.0.0"), "{refused:?}");
+    }
+
+    #[test]
     fn there_is_a_way_back_until_something_is_contracted() {
         let back = next_phase(&at("27.0.0", "28.0.0", "Expanding"), seen("27.0.0", false, false)).unwrap();
         assert_eq!(back, (MigrationPhase::Sync, at("27.0.0", "", "")));
         let refused = next_phase(&at("27.0.0", "28.0.0", "Contracting"), seen("27.0.0", false, false)).unwrap_err();
         assert!(refused.what.contains("cannot change to 27.0.0") && refused.fix.contains("28.0.0"));
-        let digest = UpgradeState { service: "kestrel", wanted: None, rolled: false, contracted: false };
+        let digest = UpgradeState { service: "kestrel", wanted: None, rolled: false, contracted: false, offline: None };
         let refused = next_phase(&at("27.0.0", "28.0.0", "Contracting"), digest).unwrap_err();
         assert!(refused.path.contains("digest") && refused.fix.contains("28.0.0"), "{refused:?}");
     }
@@ -154,7 +239,7 @@ mod tests {
             ("28.0.0", None, "28.0.0"),
             ("", None, ""),
         ] {
-            let seen = UpgradeState { service: "kestrel", wanted, rolled: true, contracted: false };
+            let seen = UpgradeState { service: "kestrel", wanted, rolled: true, contracted: false, offline: None };
             let found = next_phase(&at(installed, "", ""), seen).unwrap();
             assert_eq!(found, (MigrationPhase::Sync, at(after, "", "")), "{installed} {wanted:?}");
         }
@@ -162,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_no_way_around_a_release() {
-        let digest = UpgradeState { service: "kestrel", wanted: None, rolled: true, contracted: false };
+        let digest = UpgradeState { service: "kestrel", wanted: None, rolled: true, contracted: false, offline: None };
         let (_, after) = next_phase(&at("26.0.0", "", ""), digest).unwrap();
         assert!(next_phase(&after, seen("28.0.0", false, false)).unwrap_err().fix.contains("27.x"));
         assert!(next_phase(&after, seen("25.0.0", false, false)).unwrap_err().what.contains("older"));

@@ -45,6 +45,10 @@ impl Service for Aviary {
             json!({"host": "db.example.net", "database": "birds", "secretRef": {"name": "birds-db"}}),
         )
         .unwrap();
+        let cells = nova.spec.cells.iter().map(|cell| {
+            let (name, command) = (format!("conductor-{}", cell.name), ["/opt/aviary/bin/aviary-conductor"]);
+            Component::worker(name, &command).condition("FeederReady")
+        });
         let manage = |what: &str| Command::new(&["/opt/aviary/bin/aviary-manage", "db", what]);
         Description {
             databases: vec![main, Server::new(instance, Some(&far)).named("birds", "spec.birds.database")],
@@ -59,7 +63,10 @@ impl Service for Aviary {
                 Component::worker("perch", &["/opt/aviary/bin/aviary-perch"])
                     .kind(Kind::DaemonSet)
                     .mount(Mount::host_path("sockets", "/run/aviary", "/run/aviary")),
-            ],
+            ]
+            .into_iter()
+            .chain(cells)
+            .collect(),
             migrations: Migrations {
                 install: vec![manage("sync")],
                 before: vec![manage("expand")],
@@ -146,16 +153,29 @@ fn jobs_that_change_schemas_are_of_one_group_and_connect_to_external_servers_fir
 }
 
 #[test]
+fn a_component_for_each_cell_has_a_step_of_its_own() {
+    let mut object = aviary(&json!({}));
+    object["spec"]["cells"] = json!([{"name": "east"}, {"name": "west"}]);
+    let plan = world().plan(&object).unwrap();
+    let of_step = |name: &str| {
+        let step = plan.steps.iter().find(|step| step.node.as_ref().is_some_and(|node| node.name == name)).unwrap();
+        step.children.iter().map(|child| child.reference().short()).collect::<Vec<_>>()
+    };
+    assert!(of_step("conductor-east").contains(&"deployment/gate-conductor-east".to_owned()), "{}", outline(&plan));
+    assert!(!of_step("conductor-west").contains(&"deployment/gate-conductor-east".to_owned()), "{}", outline(&plan));
+}
+
+#[test]
 fn an_upgrade_replaces_components_one_after_the_other() {
     let upgrading =
         json!({"installedRelease": "1.0.0", "targetRelease": "2.0.0", "upgradePhase": "Expanding", "conditions": []});
     let needs = |status: &Value, name: &str| {
         let plan = plan(&world(), status);
         let step = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == name).unwrap().clone();
-        step.node.unwrap().needs
+        step.node.unwrap().needs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     };
-    assert!(needs(&upgrading, "api").contains(&"feeder") && needs(&upgrading, "nest").contains(&"api"));
-    assert!(!needs(&json!({}), "api").contains(&"feeder"), "they start together");
+    assert!(needs(&upgrading, "api").contains("feeder") && needs(&upgrading, "nest").contains("api"));
+    assert!(!needs(&json!({}), "api").contains("feeder"), "they start together");
 }
 
 #[test]

@@ -85,10 +85,10 @@ fn an_installation_runs_all_commands_and_an_upgrade_some_before_and_some_after_t
 #[test]
 fn each_phase_has_a_job_with_its_own_name_and_commands() {
     seen(&migrations(), "nest", |schemas| {
-        let sync = schemas.before(MigrationPhase::Sync);
+        let sync = schemas.before(MigrationPhase::Sync).unwrap();
         assert_eq!((base(&sync).as_str(), commands(&sync)), ("gate-db-sync", words(&["sync", "online", "check"])));
         for phase in [MigrationPhase::Expand, MigrationPhase::Contract] {
-            let expand = schemas.before(phase);
+            let expand = schemas.before(phase).unwrap();
             assert_eq!((base(&expand).as_str(), commands(&expand)), ("gate-db-expand", words(&["sync"])));
         }
         let contract = schemas.after().unwrap();
@@ -105,7 +105,7 @@ fn words(words: &[&str]) -> Vec<String> {
 #[test]
 fn a_job_of_schemas_has_their_configuration_certificates_and_variables_and_no_deadline() {
     let (job, secret) =
-        seen(&migrations(), "nest", |schemas| (schemas.before(MigrationPhase::Sync), schemas.files().name()));
+        seen(&migrations(), "nest", |schemas| (schemas.before(MigrationPhase::Sync).unwrap(), schemas.files().name()));
     assert_eq!(job.object.metadata.labels.as_ref().unwrap()["c5c3.io/job-group"], "schema");
     let spec = &job.object.data["spec"];
     assert_eq!(spec["activeDeadlineSeconds"], Value::Null, "what changes a schema is not cut short");
@@ -119,7 +119,9 @@ fn a_job_of_schemas_has_their_configuration_certificates_and_variables_and_no_de
 
 #[test]
 fn a_job_runs_again_for_schemas_on_another_server() {
-    let name = |host: &str| seen(&migrations(), host, |schemas| schemas.before(MigrationPhase::Sync).reference().name);
+    let name = |host: &str| {
+        seen(&migrations(), host, |schemas| schemas.before(MigrationPhase::Sync).unwrap().reference().name)
+    };
     assert_eq!(name("nest"), name("nest"));
     assert_ne!(name("nest"), name("barn"));
 }

@@ -198,10 +198,10 @@ where
         let metrics = Metrics::default();
         let own = metrics.clone();
         let (debounce, first_retry) = (Duration::ZERO, Duration::from_millis(5));
-        let pace = RunOptions { namespace, debounce, first_retry, ..RunOptions::default() };
+        let options = RunOptions { namespace, debounce, first_retry, ..RunOptions::default() };
         let operator = (self.operator)(false);
         let task = tokio::spawn(async move {
-            let settings = Settings { pace, election: None };
+            let settings = Settings { options, election: None };
             operator.run(client, settings, own, Readiness::default(), CancellationToken::new()).await;
         });
         Running { metrics, task }

@@ -122,16 +122,12 @@ fn taken(reference: &Ref, source: &SecretSource, mut data: Data) -> Result<Data,
     }
     let (mut keys, mut missing) = (Data::new(), Vec::new());
     for key in &source.keys {
-        match data.remove(key.source().as_str()) {
-            Some(value) => drop(keys.insert(key.target().to_string(), value)),
-            None => {
-                missing.push(
-                    Wait::on(reference)
-                        .condition(format!("has the key {}", key.source()))
-                        .now(format!("has no key {}", key.source())),
-                );
-            }
+        if let Some(value) = data.remove(key.source().as_str()) {
+            keys.insert(key.target().to_string(), value);
+            continue;
         }
+        let (wanted, now) = (format!("has the key {}", key.source()), format!("has no key {}", key.source()));
+        missing.push(Wait::on(reference).condition(wanted).now(now));
     }
     if missing.is_empty() { Ok(keys) } else { Err(missing) }
 }

@@ -26,9 +26,10 @@ impl Drop for Running {
 fn start(cross_namespace: bool) -> Running {
     let api = FakeApi::default();
     let client = api.client();
-    let pace = RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
+    let options =
+        RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
     let task = tokio::spawn(async move {
-        let settings = Settings { pace, election: None };
+        let settings = Settings { options, election: None };
         operator(cross_namespace)
             .run(client, settings, Metrics::default(), Readiness::default(), CancellationToken::new())
             .await;

@@ -38,7 +38,7 @@ pub use reference::{AppCredentialRef, LocalRef, NamespacedRef, SecretKeyRef, Sec
 pub use retention::DeletionPolicy;
 pub use schedule::{CronSchedule, Duration};
 pub use status::ServiceStatus;
-pub use tls::{IssuerKind, IssuerRef, Tls};
+pub use tls::{IssuerKind, IssuerRef, ServerTls, Tls};
 pub use workload::{Resources, Scheduling, Workload};
 
 /// The value of a switch that is on unless it is turned off.

@@ -34,7 +34,8 @@ pub struct ServiceStatus {
     #[schemars(length(max = 128))]
     pub target_release: Option<String>,
     /// How far an upgrade is: `Expanding` adds to the schema and replaces pods, `Contracting` removes what only the old
-    /// version used, after which there is no way back.
+    /// version used, after which there is no way back. With migrations that bear no pods, `Stopping` stops them after
+    /// `Expanding`, and `Migrating` runs the migrations, after which there is no way back, and starts new pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub upgrade_phase: Option<String>,

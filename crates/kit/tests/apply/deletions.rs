@@ -20,14 +20,14 @@ fn deletions(writes: Vec<Write>) -> Vec<Write> {
 }
 
 #[tokio::test]
-async fn a_deletion_names_the_uid_that_was_seen_and_leaves_dependents_to_garbage_collection() {
+async fn a_deletion_names_the_uid_that_was_seen_and_a_workload_stays_until_its_pods_have_ended() {
     let (ground, plan) = unwanted().await;
     let uid = ground.get("Deployment", "mill").unwrap()["metadata"]["uid"].clone();
     let deleted = deletions(ground.writes(&plan).await);
     assert_eq!(deleted.len(), 1, "{deleted:?}");
     assert!(uid.is_string());
     assert_eq!(deleted[0].body["preconditions"]["uid"], uid, "an object of the same name may have come since");
-    assert_eq!(deleted[0].body["propagationPolicy"], "Background");
+    assert_eq!(deleted[0].body["propagationPolicy"], "Foreground");
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ fn each_builder_of_a_plan_sets_its_own_field_and_keeps_the_others() {
         .failed_event("Burnt", "two bales")
         .upgrading(true)
         .ready_reason("Grinding");
-    assert_eq!((plan.steps.len(), plan.removed_steps.as_slice()), (1, &["mule"][..]));
+    assert_eq!((plan.steps.len(), plan.removed_steps.as_slice()), (1, &["mule".into()][..]));
     assert_eq!(json!(plan.status), json!({"stones": 2}));
     let events: Vec<_> = plan.events.iter().map(|note| (note.reason, note.note.as_str(), note.warning)).collect();
     assert_eq!(events, [("Fed", "one bale", false), ("Burnt", "two bales", true)]);
@@ -45,7 +45,7 @@ fn each_builder_of_a_step_sets_its_own_field_and_keeps_the_others() {
         (mill.done_reason, mill.waiting_reason, mill.done.as_str()),
         ("Ground", Some("Grinding"), "there is flour")
     );
-    assert_eq!(mill.node, Some(Node { name: "mill", needs: vec!["well"] }));
+    assert_eq!(mill.node, Some(Node { name: "mill".into(), needs: vec!["well".into()] }));
     assert_eq!(mill.decision, Decision::Planned);
     assert_eq!(Step::new("MillReady").childless().decision, Decision::Childless);
     let undecided = Step::new("MillReady").undecided([flood()]);

@@ -252,7 +252,7 @@ impl House {
 }
 
 fn start(cluster: &TestCluster, inn: &Shared, metrics: &Metrics) -> JoinHandle<()> {
-    let pace = RunOptions {
+    let options = RunOptions {
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(5),
         last_retry: Duration::from_millis(50),
@@ -261,7 +261,7 @@ fn start(cluster: &TestCluster, inn: &Shared, metrics: &Metrics) -> JoinHandle<(
     let (client, metrics, inn) = (cluster.client(), metrics.clone(), inn.clone());
     tokio::spawn(async move {
         let operator = Operator::new("guest-operator").controller(move || Guests { inn: inn.clone() });
-        let settings = Settings { pace, election: None };
+        let settings = Settings { options, election: None };
         operator.run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
     })
 }

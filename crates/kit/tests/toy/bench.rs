@@ -29,11 +29,11 @@ impl Bench {
     }
 
     pub(crate) fn on(api: FakeApi, election: Option<Election>) -> Self {
-        let pace =
+        let options =
             RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
         let operator = Operator::new("press-operator").controller(|| PressController);
-        let settings = Settings { pace, election };
+        let settings = Settings { options, election };
         let (client, token, own_metrics, own_readiness) =
             (api.client(), stop.clone(), metrics.clone(), readiness.clone());
         let task = tokio::spawn(async move {

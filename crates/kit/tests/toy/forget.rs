@@ -62,7 +62,7 @@ async fn nothing_is_remembered_of_an_object_that_went_during_its_reconcile() {
     let task = tokio::spawn(async move {
         let operator = Operator::new("ghost-operator").controller(move || Ghosts { api: own_api.clone() });
         let settings =
-            Settings { pace: RunOptions { debounce: Duration::ZERO, ..RunOptions::default() }, election: None };
+            Settings { options: RunOptions { debounce: Duration::ZERO, ..RunOptions::default() }, election: None };
         operator.run(client, settings, own_metrics, Readiness::default(), CancellationToken::new()).await;
     });
     api.put(&ghost());

@@ -89,12 +89,12 @@ impl Drop for Barn {
 impl Barn {
     pub(crate) fn start() -> Self {
         let api = FakeApi::default();
-        let pace =
+        let options =
             RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let client = api.client();
         let task = tokio::spawn(async move {
             let operator = Operator::new("granary-operator").controller(|| GranaryController);
-            let settings = Settings { pace, election: None };
+            let settings = Settings { options, election: None };
             operator.run(client, settings, Metrics::default(), Readiness::default(), CancellationToken::new()).await;
         });
         Self { api, task }

@@ -28,9 +28,9 @@ impl Valley {
     fn start() -> Self {
         let api = FakeApi::default();
         let client = api.client();
-        let pace =
+        let options =
             RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
-        let settings = Settings { pace, election: None };
+        let settings = Settings { options, election: None };
         let operator = Operator::new("mill-operator").controller(|| MillController);
         let task = tokio::spawn(async move {
             operator.run(client, settings, Metrics::default(), Readiness::default(), CancellationToken::new()).await;
@@ -247,6 +247,56 @@ fn going_since(valley: &Valley, minutes: i64) {
     valley.api.put(&going);
 }
 
+/// A Job of the mill with a container that runs, and its pod.
+fn running_job(valley: &Valley) -> [Value; 2] {
+    let metadata = valley.api.get(&part("stone")).unwrap()["metadata"].clone();
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "grind", "namespace": "valley",
+        "labels": metadata["labels"], "annotations": metadata["annotations"],
+        "ownerReferences": metadata["ownerReferences"]}});
+    let state = json!({"name": "grind", "image": "mill:1", "imageID": "", "ready": true, "restartCount": 0,
+        "state": {"running": {}}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "grind-x", "namespace": "valley",
+        "labels": {"batch.kubernetes.io/job-name": "grind"}}, "status": {"containerStatuses": [state]}});
+    [job, pod]
+}
+
+#[tokio::test]
+async fn a_job_that_runs_is_waited_for_before_any_child_is_deleted() {
+    let valley = Valley::thriving().await;
+    let [mut job, pod] = running_job(&valley);
+    valley.api.put(&job);
+    valley.api.put(&pod);
+    valley.api.delete(&mill(None));
+    let waits = |api: &FakeApi| {
+        let status = api.get(&mill(None)).unwrap()["status"].clone();
+        status["conditions"][0]["reason"] == "Deleting" && status["waitingFor"][0]["object"] == "job/grind"
+    };
+    valley.api.wait_until("the deletion waits for the Job", waits).await;
+    for child in [part("stone"), job.clone()] {
+        assert!(valley.api.get(&child).unwrap()["metadata"]["deletionTimestamp"].is_null(), "{child}");
+    }
+    job["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    valley.api.put(&job);
+    valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
+    assert!(valley.api.get(&part("stone")).is_none());
+}
+
+#[tokio::test]
+async fn a_job_that_runs_too_long_is_interrupted_and_named() {
+    let valley = Valley::thriving().await;
+    let [job, pod] = running_job(&valley);
+    valley.api.put(&job);
+    valley.api.put(&pod);
+    going_since(&valley, 31);
+    valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
+    let notes: Vec<Value> =
+        valley.api.all("events.k8s.io/v1", "Event").iter().map(|event| event["note"].clone()).collect();
+    assert!(
+        notes.contains(&json!("these Jobs were still running and are interrupted: job/valley/grind")),
+        "{notes:#?}"
+    );
+}
+
 #[tokio::test]
 async fn each_wave_has_its_own_time_and_what_garbage_collection_takes_is_not_called_left_behind() {
     let valley = Valley::thriving().await;
@@ -258,12 +308,12 @@ async fn each_wave_has_its_own_time_and_what_garbage_collection_takes_is_not_cal
         "name": "grind", "namespace": "valley", "finalizers": metadata["finalizers"], "labels": metadata["labels"],
         "annotations": metadata["annotations"], "ownerReferences": metadata["ownerReferences"]}});
     valley.api.put(&run);
-    // The Jobs of the first wave had their ten minutes, the Deployments of the second have nine left.
-    going_since(&valley, 11);
+    // Running Jobs had their ten minutes, the first wave too, and the Deployments of the second have nine left.
+    going_since(&valley, 21);
     let waits_for = |api: &FakeApi| api.get(&mill(None)).unwrap()["status"]["waitingFor"][0]["object"].clone();
     valley.api.wait_until("the second wave is waited for", |api| waits_for(api) == "deployment/stone").await;
     assert!(valley.api.get(&run).unwrap()["metadata"]["deletionTimestamp"].is_string());
-    going_since(&valley, 21);
+    going_since(&valley, 31);
     valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
     let notes: Vec<Value> =
         valley.api.all("events.k8s.io/v1", "Event").iter().map(|event| event["note"].clone()).collect();

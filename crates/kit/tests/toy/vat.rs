@@ -112,12 +112,12 @@ impl Drop for Brewery {
 impl Brewery {
     pub(crate) fn start(api: FakeApi) -> Self {
         let metrics = Metrics::default();
-        let pace =
+        let options =
             RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
         let (client, own_metrics) = (api.client(), metrics.clone());
         let task = tokio::spawn(async move {
             let operator = Operator::new("vat-operator").controller(|| VatController);
-            let settings = Settings { pace, election: None };
+            let settings = Settings { options, election: None };
             operator.run(client, settings, own_metrics, Readiness::default(), CancellationToken::new()).await;
         });
         Self { api, metrics, task }

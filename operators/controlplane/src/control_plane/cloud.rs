@@ -1,8 +1,11 @@
 //! A ControlPlane that makes sense: defaults filled in, and what it consists of.
 
+use std::collections::BTreeMap;
+
 use c5c3_api::blocks::{IssuerRef, NamespacedRef, Region, Replicas};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, DeletionPolicy, Infrastructure, Services};
 use c5c3_api::{Problem, problem};
+use c5c3_kit::Wait;
 use c5c3_service::release::{self, Release};
 use kube::ResourceExt;
 
@@ -16,6 +19,10 @@ pub struct Cloud {
     pub(super) infrastructure: Infrastructure,
     pub(super) services: Services,
     pub(super) release: &'static Release,
+    /// The policies for all services that a ConfigMap holds; see [`super::policies::read`].
+    pub(super) shared_policies: BTreeMap<String, String>,
+    /// The wait for that ConfigMap.
+    pub(super) policy_wait: Option<Wait>,
 }
 
 impl Cloud {
@@ -37,6 +44,8 @@ impl Cloud {
             services: spec.services.clone().unwrap_or_default(),
             spec: spec.clone(),
             release,
+            shared_policies: BTreeMap::new(),
+            policy_wait: None,
         })
     }
 

@@ -6,6 +6,7 @@ use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::{Problem, problem};
 use c5c3_kit::Inputs;
 use c5c3_service::image::Version;
+use c5c3_service::upgrade::is_irreversible;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -17,9 +18,6 @@ use super::own;
 use super::part::{Makes, Part};
 use super::parts::PARTS;
 use super::services::server;
-
-/// The phase of an upgrade in which a database loses what only the older release uses.
-const CONTRACTING: &str = "Contracting";
 
 /// Everything that can no longer be as it is asked for.
 pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
@@ -95,8 +93,8 @@ fn older_release(part: &Part, service: &DynamicObject, cloud: &Cloud) -> Option<
     let is_newer = |tag: &&str| Version::of(tag).is_some_and(|version| version.major > asked.major);
     let name = part.name;
     let installed = text(service, "/status/installedRelease").filter(is_newer);
-    let contracting = text(service, "/status/upgradePhase") == Some(CONTRACTING);
-    let target = text(service, "/status/targetRelease").filter(|_| contracting).filter(is_newer);
+    let irreversible = text(service, "/status/upgradePhase").is_some_and(is_irreversible);
+    let target = text(service, "/status/targetRelease").filter(|_| irreversible).filter(is_newer);
     let (newer, what) = match (installed, target) {
         (Some(newer), _) => (newer, format!("where the database of {name} has the schema of {newer}")),
         (None, Some(newer)) => (newer, format!("and the database of {name} has lost what {newer} does not use")),

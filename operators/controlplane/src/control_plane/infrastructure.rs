@@ -16,7 +16,7 @@ use c5c3_api::ext::rabbitmq::{
 };
 use c5c3_api::ext::valkey::{Valkey, ValkeyCertManager, ValkeyMetrics, ValkeySpec, ValkeyTls};
 use c5c3_api::ext::{IssuerRef, Toggle};
-use c5c3_kit::{Child, Inputs, Ref, Step, Wait, random_secret, readiness};
+use c5c3_kit::{Child, Inputs, Ref, Step, Wait, cluster_domain, random_secret, readiness};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::ObjectMeta;
@@ -168,7 +168,7 @@ pub(super) fn rabbitmq(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>)
 fn queue_certificate(cloud: &Cloud) -> Option<Child> {
     let names = ["rabbitmq", "*.rabbitmq-nodes"].into_iter().flat_map(|name| {
         let short = format!("{name}.{}", cloud.namespace);
-        [format!("{short}.svc.cluster.local"), format!("{short}.svc"), short]
+        [cluster_domain::service_host(name, &cloud.namespace), format!("{short}.svc"), short]
     });
     let spec = CertificateSpec {
         secret_name: QUEUE_CERTIFICATE.into(),

@@ -23,7 +23,7 @@ use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use c5c3_kit::ownership::{MANAGED_BY, label};
 use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict};
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -64,6 +64,7 @@ impl Controller for ControlPlanes {
 
     fn reads(&self) -> Vec<KindRef> {
         vec![
+            KindRef::of::<ConfigMap>(),
             KindRef::of::<StorageClass>(),
             KindRef::of::<ClusterIssuer>(),
             KindRef::of::<Issuer>(),
@@ -77,18 +78,21 @@ impl Controller for ControlPlanes {
         let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
         let own = parts.filter_map(|part| reference(&cloud, part));
         let rivals = rival::needs(&cloud, inputs);
-        own.chain(infrastructure::needs(&cloud)).chain(accounts::needs(&cloud)).chain(rivals).collect()
+        let policies = policies::reference(&cloud);
+        let infrastructure = infrastructure::needs(&cloud);
+        own.chain(infrastructure).chain(accounts::needs(&cloud)).chain(policies).chain(rivals).collect()
     }
 
     fn validate(&self, inputs: &Inputs<ControlPlane>) -> Verdict<Cloud> {
-        let cloud = match Cloud::new(&inputs.object) {
+        let mut cloud = match Cloud::new(&inputs.object) {
             Ok(cloud) => cloud,
             Err(problems) => return Verdict::Invalid(problems.into()),
         };
         if let Some(problem) = rival::problem_of(&cloud, inputs) {
             return Verdict::Invalid(vec![problem].into());
         }
-        let mut problems = immutable::problems(&cloud, inputs);
+        let mut problems = policies::read(&mut cloud, inputs);
+        problems.extend(immutable::problems(&cloud, inputs));
         problems.extend(policies::problems(&cloud, inputs));
         problems.extend(services::problems(&cloud));
         if problems.is_empty() { Verdict::Valid(cloud) } else { Verdict::Invalid(problems.into()) }
@@ -105,7 +109,7 @@ impl Controller for ControlPlanes {
         plan = left.fold(plan, |plan, part| plan.without_step(part.name));
         for condition in Self::CONDITIONS {
             if !plan.steps.iter().any(|step| step.condition == *condition) {
-                let step = Step::new(condition).node(condition, []).childless();
+                let step = Step::new(condition).node(*condition, []).childless();
                 plan = plan.step(step.done("it is not part of the spec"));
             }
         }
@@ -157,6 +161,7 @@ fn step(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> St
         Makes::Service { kind, project, template } => {
             let template = services::template(part, template, cloud);
             let child = services::child(part, kind(), project, &template, cloud);
+            let new = policies::waiting(part, new, cloud);
             accounts::of(part, new, cloud, inputs).child(adopting(part, explained(part, child), cloud, inputs))
         }
         Makes::Nothing(wait) => new.childless().wait(wait(&inputs.object)),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use c5c3_api::blocks::PolicyOverrides;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::{Problem, problem};
-use c5c3_kit::Inputs;
+use c5c3_kit::{Inputs, Ref, Step};
 use c5c3_service::ReleaseOptions;
 use c5c3_service::policy::{self, PolicyError};
 
@@ -18,12 +18,47 @@ type Rules = BTreeMap<String, String>;
 
 /// The policies of a service: its own rules win over those for all, and so does its own ConfigMap.
 pub(super) fn of(part: &Part, own: Option<&PolicyOverrides>, cloud: &Cloud) -> Option<PolicyOverrides> {
-    let all = global(cloud);
     let own_rules = own.map(|own| own.rules.clone()).unwrap_or_default();
-    let mut rules = all.map(|all| chosen(part, &all.rules, &own_rules, cloud)).unwrap_or_default();
+    let config_map_ref = own.and_then(|own| own.config_map_ref.clone());
+    let mut rules = chosen(part, &shared(cloud, config_map_ref.is_none()), &own_rules, cloud);
     rules.extend(own_rules);
-    let config_map_ref = [own, all].into_iter().flatten().find_map(|policies| policies.config_map_ref.clone());
     (!rules.is_empty() || config_map_ref.is_some()).then_some(PolicyOverrides { rules, config_map_ref })
+}
+
+/// The rules for all services: those of the spec, over those of its ConfigMap if that counts.
+fn shared(cloud: &Cloud, with_map: bool) -> Rules {
+    let mut rules = if with_map { cloud.shared_policies.clone() } else { Rules::new() };
+    rules.extend(global(cloud).map(|all| all.rules.clone()).unwrap_or_default());
+    rules
+}
+
+/// The ConfigMap with policies for all services. It is read here and not handed on: a service would refuse policies of others.
+pub(super) fn reference(cloud: &Cloud) -> Option<Ref> {
+    policy::reference(global(cloud), &cloud.namespace)
+}
+
+/// Reads the ConfigMap into the cloud, or the wait for it; gives what is wrong with it.
+pub(super) fn read(cloud: &mut Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
+    let Some(reference) = reference(cloud) else { return Vec::new() };
+    match policy::read(inputs, &reference) {
+        Ok(rules) => cloud.shared_policies = rules,
+        Err(PolicyError::Wait(wait)) => {
+            cloud.policy_wait = Some(wait.because("spec.global.policyOverrides.configMapRef names it"));
+        }
+        Err(PolicyError::Problems(problems)) => {
+            let here = |one: Problem| Problem { path: one.path.replacen("spec.", "spec.global.", 1), ..one };
+            return problems.into_iter().map(here).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// The step of a service, which waits for the policies for all services if they are missing.
+pub(super) fn waiting(part: &Part, step: Step, cloud: &Cloud) -> Step {
+    match &cloud.policy_wait {
+        Some(wait) if part.takes(&["policyOverrides"]) => step.wait(wait.clone()),
+        _ => step,
+    }
 }
 
 fn global(cloud: &Cloud) -> Option<&PolicyOverrides> {
@@ -74,25 +109,30 @@ fn references(rule: &str) -> Vec<String> {
 /// The names that no service has. A name without a colon is a rule for other rules to use, which anybody may add; and as
 /// long as the policies of some service of the cloud are not listed, a name may be one of them.
 pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
-    let Some(all) = global(cloud).filter(|all| !all.rules.is_empty()) else { return Vec::new() };
+    let all = shared(cloud, true);
     let services: Vec<&Part> = cloud.parts().filter(|part| part.takes(&["policyOverrides"])).collect();
-    let release_optionss: Vec<&ReleaseOptions> =
-        services.iter().filter_map(|part| release_options(part, cloud)).collect();
-    if release_optionss.is_empty() || release_optionss.len() < services.len() {
+    let lists: Vec<&ReleaseOptions> = services.iter().filter_map(|part| release_options(part, cloud)).collect();
+    if lists.is_empty() || lists.len() < services.len() {
         return Vec::new();
     }
-    let unknown = all.rules.keys().filter(|name| name.contains(':') && !is_claimed(name, cloud));
+    let unknown = all.keys().filter(|name| name.contains(':') && !is_claimed(name, cloud));
     unknown
         .map(|name| {
-            let hint =
-                release_optionss.iter().find_map(|release_options| nearest(name, release_options, cloud, inputs));
+            let hint = lists.iter().find_map(|release_options| nearest(name, release_options, cloud, inputs));
             problem(
-                format!("spec.global.policyOverrides.rules.{name}"),
+                place(name, cloud),
                 format!("is a policy that no service of {} has", cloud.release.name),
                 hint.unwrap_or_else(|| "remove it".to_owned()),
             )
         })
         .collect()
+}
+
+/// The field that a rule for all services comes from.
+fn place(name: &str, cloud: &Cloud) -> String {
+    let field = "spec.global.policyOverrides";
+    let map = global(cloud).filter(|all| !all.rules.contains_key(name)).and_then(|all| all.config_map_ref.as_ref());
+    map.map_or_else(|| format!("{field}.rules.{name}"), |map| format!("{field}.configMapRef({}).{name}", map.name))
 }
 
 /// What a service would say about a policy that it does not have.

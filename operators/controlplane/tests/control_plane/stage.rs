@@ -220,8 +220,8 @@ pub(crate) fn start(client: &Client, metrics: &Metrics, namespace: Option<String
     let (client, metrics) = (client.clone(), metrics.clone());
     let (first_retry, last_retry) = (Duration::from_millis(20), Duration::from_secs(1));
     let election = namespace.as_ref().map(|home| Election::new(home, "leader", "someone"));
-    let pace = RunOptions { namespace, first_retry, last_retry, ..RunOptions::default() };
-    let settings = Settings { pace, election };
+    let options = RunOptions { namespace, first_retry, last_retry, ..RunOptions::default() };
+    let settings = Settings { options, election };
     tokio::spawn(async move {
         operator(false).run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
     })

@@ -135,7 +135,7 @@ const KEYSTONE: &[Row] = &[
     ("global.tls.issuerRef.kind", "", "'Issuer'", Takes(DB, "/tls/issuerRef/kind", "'Issuer'")),
     ("global.monitoring.enabled", "false", "true", Takes("mariadb/mariadb", "/metrics/enabled", "true")),
     ("global.policyOverrides.rules", "", RULE, Takes(DB, "/policyOverrides/rules", RULE)),
-    ("global.policyOverrides.configMapRef.name", "'a'", "'b'", Takes(DB, "/policyOverrides/configMapRef/name", "'b'")),
+    ("global.policyOverrides.configMapRef.name", "'a'", "'b'", Waits("configmap/b does not exist")),
     ("global.image.registry", "'a.net'", "'b.net/c5c3'", Takes(DB, "/image/repository", "'b.net/c5c3/keystone'")),
     ("global.image.registry", "", "'b.net:5000'", Takes("mariadb/mariadb", "/image", "'b.net:5000/mariadb:11.8.6'")),
     (

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::paper::{lab, plan};
+use crate::paper::{lab, plan, waits};
 
 /// The rules of each service, with these for all.
 fn rules(services: &Value, global: &Value) -> Result<impl Fn(&str) -> Value + use<>, String> {
@@ -45,6 +45,38 @@ fn a_service_s_own_rule_wins_and_may_use_one_that_is_for_all() {
     let all = json!({"identity:list_users": "role:auditor", "gardener": "role:gardener"});
     let rules = rules(&json!({"keystone": {"policyOverrides": own}}), &all).unwrap();
     assert_eq!(rules("keystone"), json!({"identity:list_users": "rule:gardener", "gardener": "role:gardener"}));
+}
+
+/// A ConfigMap with policies.
+fn map(text: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rules", "namespace": "cellar"},
+           "data": {"policy.yaml": text}})
+}
+
+#[test]
+fn a_config_map_for_all_services_is_filtered_for_each_and_waited_for() {
+    let global =
+        json!({"policyOverrides": {"configMapRef": {"name": "rules"}, "rules": {"identity:list_users": "role:a"}}});
+    let object = lab(&json!({"services": {"keystone": {}, "placement": {}}, "global": global}));
+    let text =
+        "\"identity:list_users\": \"role:b\"\n\"identity:get_user\": \"role:b\"\n\"placement:usages\": \"role:b\"\n";
+    let made = plan(&object, &[map(text)]).unwrap();
+    let policies = |service: &str| {
+        let child = made.children().find(|child| child.reference().short() == format!("{service}/{service}"));
+        child.unwrap().object.data["spec"]["policyOverrides"].clone()
+    };
+    assert_eq!(
+        policies("keystone"),
+        json!({"rules": {"identity:list_users": "role:a", "identity:get_user": "role:b"}})
+    );
+    assert_eq!(policies("placement"), json!({"rules": {"placement:usages": "role:b"}}));
+    let refused = plan(&object, &[map("\"identity:get_users\": \"role:b\"\n")]).unwrap_err();
+    assert!(refused.starts_with("spec.global.policyOverrides.configMapRef(rules).identity:get_users"), "{refused}");
+    let broken = plan(&object, &[map("- a\n")]).unwrap_err();
+    assert!(broken.starts_with("spec.global.policyOverrides.configMapRef(rules).policy.yaml"), "{broken}");
+    let waiting = waits(&plan(&object, &[]).unwrap());
+    let wait = "configmap/rules does not exist; spec.global.policyOverrides.configMapRef names it";
+    assert!(waiting.iter().any(|one| one.starts_with("keystone: ") && one.contains(wait)), "{waiting:#?}");
 }
 
 #[test]

@@ -49,6 +49,29 @@ pub async fn fernet_keys(stage: &Stage) -> Secret {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_second_keystone_on_the_same_schema_is_refused_and_told_which_field_to_set() {
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&keystone(&json!({}))).await;
+    stage.until_ready().await;
+    let mut second = keystone(&json!({}));
+    second["metadata"]["name"] = json!("second");
+    stage.create(&second).await;
+    let told = |object: &DynamicObject| {
+        let conditions = object.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is_refused = |one: &Value| one["type"] == "DatabaseReady" && one["reason"] == "ForeignObject";
+        conditions.into_iter().find(is_refused).map(|one| one["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = |object: Option<&DynamicObject>| object.is_some_and(|object| told(object).is_some());
+    let waited = await_condition(stage.api(&second), "second", refused);
+    let object = tokio::time::timeout(PATIENCE, waited).await.unwrap().unwrap().unwrap();
+    let message = told(&object).unwrap();
+    assert!(message.contains("Keystone/cloud/gate") && message.contains("set spec.database.database"), "{message}");
+    let databases = stage.api(&json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "Database"}));
+    assert_eq!(databases.list(&ListParams::default()).await.unwrap().items.len(), 1, "the second has none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_keystone_becomes_ready_and_one_that_is_unchanged_is_not_written() {
     let stage = stage().await;
     let running = stage.operate();

@@ -195,7 +195,7 @@ impl Site {
 const SHORT: Duration = Duration::from_millis(50);
 
 fn start(cluster: &TestCluster, metrics: &Metrics, period: Duration) -> JoinHandle<()> {
-    let pace = RunOptions {
+    let options = RunOptions {
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
         last_retry: Duration::from_millis(200),
@@ -206,7 +206,7 @@ fn start(cluster: &TestCluster, metrics: &Metrics, period: Duration) -> JoinHand
     let clients = Clients::new(Options { limits, ..Options::default() });
     tokio::spawn(async move {
         let operator = c5c3_operator_orc::with(clients, period);
-        let settings = Settings { pace, election: None };
+        let settings = Settings { options, election: None };
         operator.run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
     })
 }

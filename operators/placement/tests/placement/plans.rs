@@ -74,6 +74,25 @@ fn what_is_missing_is_waited_for_by_name() {
 }
 
 #[test]
+fn clients_are_sent_to_the_address_that_they_can_reach_keystone_at() {
+    let uri = |spec: &Value| {
+        let keystone = json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+            "metadata": {"name": "keystone", "namespace": "cloud"}, "spec": spec,
+            "status": {"endpoint": "http://keystone.cloud.svc.cluster.local:5000"}});
+        let plan = world().with(keystone).plan(&placement(&json!({}))).unwrap();
+        let conf = file(&plan, "gate-config", "placement.conf");
+        let line = conf.lines().find_map(|line| line.strip_prefix("www_authenticate_uri = ")).unwrap().to_owned();
+        assert!(conf.contains("auth_url = http://keystone.cloud.svc.cluster.local:5000/v3\n"), "{conf}");
+        line
+    };
+    assert_eq!(uri(&json!({})), "http://keystone.cloud.svc.cluster.local:5000/v3");
+    let gateway = json!({"parentRef": {"name": "edge"}, "hostname": "id.example.net"});
+    assert_eq!(uri(&json!({"gateway": gateway})), "https://id.example.net/v3");
+    let bootstrap = json!({"publicEndpoint": "https://clouds.example.net/identity/v3"});
+    assert_eq!(uri(&json!({"gateway": gateway, "bootstrap": bootstrap})), "https://clouds.example.net/identity/v3");
+}
+
+#[test]
 fn a_keystone_with_tls_is_trusted_by_the_authority_of_its_certificate() {
     let tls = json!({"enabled": true, "issuerRef": {"name": "ca"}});
     let keystone = json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
