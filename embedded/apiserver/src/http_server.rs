@@ -155,6 +155,14 @@ async fn serve(server: &Arc<Server>, request: Request<Incoming>, certificate: Op
         Ok(user) => user,
         Err(error) => return error.into(),
     };
+    // Held until the answer is there.
+    let _permit = match server.admit(&parts, &user) {
+        Ok(permit) => permit,
+        Err(error) => {
+            let _ = tokio::time::timeout(BODY_PATIENCE, drain(body)).await;
+            return error.into();
+        }
+    };
     let body = match tokio::time::timeout(BODY_PATIENCE, collect(body)).await {
         Ok(Ok(Some(body))) => body,
         Ok(Ok(None)) => {
@@ -165,6 +173,17 @@ async fn serve(server: &Arc<Server>, request: Request<Incoming>, certificate: Op
         Err(_) => return ApiError::new(http::StatusCode::REQUEST_TIMEOUT, "Timeout", "the body took too long").into(),
     };
     server.handle(parts, body, user).await
+}
+
+/// Reads the body of a request that is refused, and keeps nothing of it: a client that is still writing when the connection
+/// closes never sees why. One that is larger than any that is accepted is not read to its end.
+async fn drain(mut body: Incoming) {
+    let mut size = 0;
+    while size <= LARGEST_BODY
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        size += frame.data_ref().map_or(0, Bytes::len);
+    }
 }
 
 /// The body of a request; none if it is too large. What is too large is read on for a while and thrown away: a client that

@@ -23,6 +23,7 @@ mod conversion;
 mod documents;
 mod duplicates;
 mod http_server;
+mod in_flight;
 mod metrics;
 mod nodes;
 mod object;

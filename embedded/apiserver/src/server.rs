@@ -13,13 +13,14 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, Warnings};
 use crate::config::{Config, Storage};
 use crate::controllers;
 use crate::documents;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::object::{meta, of_entry};
 use crate::path::{Asked, Query, Target, verb};
@@ -62,6 +63,14 @@ fn open(config: &Config) -> Result<(Store, Arc<Pki>), StartError> {
     Ok((store, Arc::new(pki)))
 }
 
+/// A request that its user may make.
+struct Permitted {
+    verb: &'static str,
+    asked: Asked,
+    query: Query,
+    user: UserInfo,
+}
+
 /// A Kubernetes API.
 pub struct Server {
     config: Config,
@@ -73,6 +82,7 @@ pub struct Server {
     allocations: Allocations,
     turn: quotas::Turn,
     metrics: Metrics,
+    in_flight: InFlight,
     break_watches: watch::Sender<u64>,
     published: OnceLock<SocketAddr>,
     stop: CancellationToken,
@@ -93,6 +103,7 @@ impl Server {
             allocations: Allocations::new(config.service_range),
             turn: quotas::Turn::default(),
             metrics: Metrics::default(),
+            in_flight: InFlight::default(),
             break_watches: watch::channel(0).0,
             published: OnceLock::new(),
             stop: CancellationToken::new(),
@@ -284,6 +295,37 @@ impl Server {
         }
     }
 
+    /// Refuses a request that its user may not make, or that is one too many, before its body is read. The request counts
+    /// as one that is being served until what this returns is dropped.
+    pub(crate) fn admit(&self, parts: &Parts, user: &UserInfo) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+        let Permitted { verb, asked, user, .. } = self.permit(parts, user.clone())?;
+        let target = match &asked {
+            Asked::Resource(target) => Some(target),
+            Asked::Path => None,
+        };
+        self.in_flight.enter(verb, target, &user)
+    }
+
+    /// What a request asks for, if its user may ask for it.
+    fn permit(&self, parts: &Parts, user: UserInfo) -> Result<Permitted, ApiError> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let asked = Asked::parse(parts.uri.path());
+        let user = self.acting_user(parts, user)?;
+        let verb = match &asked {
+            Asked::Resource(target) => {
+                let verb = verb(&parts.method, target, &query);
+                self.authorize(&user, verb, target, &query)?;
+                verb
+            }
+            Asked::Path => {
+                let verb = method_verb(&parts.method);
+                self.may(&user, &Attributes::path(verb, parts.uri.path()))?;
+                verb
+            }
+        };
+        Ok(Permitted { verb, asked, query, user })
+    }
+
     async fn answer(
         self: &Arc<Self>,
         mut parts: Parts,
@@ -294,21 +336,13 @@ impl Server {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
             return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message));
         }
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let path = parts.uri.path().to_owned();
-        let asked = Asked::parse(&path);
-        let verb = match &asked {
-            Asked::Resource(target) => verb(&parts.method, target, &query),
-            Asked::Path => method_verb(&parts.method),
-        };
-        let user = self.acting_user(&parts, user)?;
+        let Permitted { verb, asked, query, user } = self.permit(&parts, user)?;
         match asked {
             Asked::Path => {
-                self.may(&user, &Attributes::path(verb, &path))?;
+                let path = parts.uri.path().to_owned();
                 documents::serve(self, &parts.method, &path, &query, &parts.headers)
             }
             Asked::Resource(target) => {
-                self.authorize(&user, verb, &target, &query)?;
                 let served = self.registry().target(&target).ok_or_else(ApiError::no_such_path)?;
                 if served.resource.namespaced
                     && target.namespace.is_none()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures::Stream;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::core::{ObjectMeta, Selector, SelectorExt};
+use kube::core::{ObjectMeta, Selector, SelectorExt, Status};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::error::is_gone;
 use crate::owners::{self, controlled_by, controller, controller_ref, is_going};
-use crate::watched::{Change, Kind, Namespaced, Watched};
+use crate::watched::{Change, Kind, Namespaced, Watched, live};
 
 /// Objects, by what their owner is to do with them. Those of others are left out.
 #[derive(Debug)]
@@ -40,13 +40,29 @@ pub(crate) fn sort<K: Kind>(owner: &ObjectMeta, selector: &Selector, objects: Ve
     claims
 }
 
+/// Fails unless an owner may adopt what was just seen to be orphaned: it is there, and it is not being deleted.
+///
+/// What the controller read of the owner before it listed the orphans does not tell. If the owner was deleted in between
+/// with propagation policy Orphan, these are its own dependents, which the garbage collector has just set free. Adopted
+/// again, they would be deleted as soon as their owner is gone.
+pub(crate) async fn may_adopt<O: Namespaced>(client: &Client, owner: &O) -> Result<(), kube::Error> {
+    if live(client, owner).await?.is_some_and(|now| !is_going(now.meta())) {
+        return Ok(());
+    }
+    let message = format!("{} {:?} is being deleted and adopts nothing", O::kind(&()), owner.name_any());
+    Err(kube::Error::Api(Box::new(Status::failure(&message, "Conflict").with_code(409))))
+}
+
 /// Adopts and releases, and returns what the owner has then.
-pub(crate) async fn settle<O: Kind, K: Namespaced>(
+pub(crate) async fn settle<O: Namespaced, K: Namespaced>(
     client: &Client,
     owner: &O,
     claims: Claims<K>,
 ) -> Result<Vec<K>, kube::Error> {
     let mut mine = claims.mine;
+    if !claims.adopt.is_empty() {
+        may_adopt(client, owner).await?;
+    }
     for orphan in claims.adopt {
         let reference = json!({"metadata": {"uid": orphan.uid(), "ownerReferences": [owners::reference(owner)]}});
         mine.extend(claim(client, &orphan, reference).await?);
@@ -121,7 +137,10 @@ pub(crate) fn concerned<C: Kind, O: Kind>(
 
 #[cfg(test)]
 mod tests {
+    use c5c3_harness::TestCluster;
+    use k8s_openapi::api::apps::v1::ReplicaSet;
     use k8s_openapi::api::core::v1::Pod;
+    use kube::api::{DeleteParams, PostParams};
     use serde_json::{Value, json};
 
     use super::*;
@@ -164,5 +183,31 @@ mod tests {
         let claims = sort(&going, &selector, pods());
         let sorted = [&claims.mine, &claims.adopt, &claims.release].map(|pods| names(pods));
         assert_eq!(sorted, ["mine, mine and going", "", ""]);
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_was_deleted_since_it_was_read_adopts_nothing() {
+        let cluster = TestCluster::in_process().await.unwrap();
+        let client = cluster.client();
+        let (sets, pods) =
+            (Api::<ReplicaSet>::default_namespaced(client.clone()), Api::<Pod>::default_namespaced(client.clone()));
+        let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        let template = json!({"metadata": {"labels": {"app": "pear"}}, "spec": spec});
+        let set: ReplicaSet = serde_json::from_value(json!({
+            "metadata": {"name": "pear", "finalizers": ["river.example/held"]},
+            "spec": {"selector": {"matchLabels": {"app": "pear"}}, "template": template},
+        }))
+        .unwrap();
+        let read_before = sets.create(&PostParams::default(), &set).await.unwrap();
+        let orphan: Pod =
+            serde_json::from_value(json!({"metadata": {"name": "free", "labels": {"app": "pear"}}, "spec": spec}))
+                .unwrap();
+        let orphan = pods.create(&PostParams::default(), &orphan).await.unwrap();
+        let claims = || Claims { mine: Vec::new(), adopt: vec![orphan.clone()], release: Vec::new() };
+
+        sets.delete("pear", &DeleteParams::orphan()).await.unwrap();
+        let refused = settle(&client, &read_before, claims()).await.unwrap_err();
+        assert!(crate::error::Error::from(refused).is_conflict());
+        assert_eq!(pods.get("free").await.unwrap().metadata.owner_references, None);
     }
 }

@@ -72,4 +72,4 @@ pub use resource::{Custom, NameRule, Origin, Resource, ScalePaths, Subresource, 
 pub use schema::{PROVENANCE, compiled, schema, schema_of_kind};
 pub use service::{has_health_port, has_node_ports};
 pub use table::{Column, IncludeObject, human_duration, partial, table};
-pub use validate::{validate, validate_metadata};
+pub use validate::{validate, validate_ephemeral_containers, validate_metadata};

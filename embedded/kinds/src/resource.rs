@@ -86,6 +86,8 @@ pub enum NameRule {
     Dns1035Label,
     /// Anything that fits a path segment: RBAC's `system:node`.
     PathSegment,
+    /// An IP address, in its shortest form: IPAddresses.
+    IpAddress,
 }
 
 impl Resource {

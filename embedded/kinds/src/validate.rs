@@ -1,10 +1,12 @@
 //! Validation of objects: metadata of every kind, and of built-in kinds the rules that tools rely on. Messages have the
 //! form of a real API server's, `spec.replicas: Invalid value: -1: must be ...`.
 
+mod addresses;
 mod batch;
 mod config;
 mod container;
 mod definition;
+mod ephemeral;
 mod metadata;
 mod names;
 mod network;
@@ -24,6 +26,7 @@ mod workload;
 use c5c3_schema::Problems;
 use serde_json::Value;
 
+pub use ephemeral::validate_ephemeral_containers;
 pub use metadata::validate_metadata;
 
 use crate::resource::Resource;
@@ -32,8 +35,9 @@ use report::Report;
 /// What is wrong with an object that is about to be created, or to replace `old`: its metadata, and for built-in kinds
 /// the rest of it. Expects a defaulted object. Custom resources have their schemas besides.
 ///
-/// This is for writes to the object itself. What a subresource may change (a pod's node by binding it, its ephemeral
-/// containers, any status) is not held against its immutable fields, so for those [`validate_metadata`] is enough.
+/// This is for writes to the object itself. What a subresource may change (a pod's node by binding it, any
+/// status) is not held against its immutable fields, so for those [`validate_metadata`] is enough. A pod's ephemeral
+/// containers have [`validate_ephemeral_containers`].
 pub fn validate(resource: &Resource, object: &Value, old: Option<&Value>) -> Problems {
     if !resource.allows("get") {
         // A review or a binding is an act, not an object: what its metadata says is nobody's name.
@@ -85,6 +89,8 @@ fn kind(resource: &Resource, object: &Value, old: Option<&Value>, report: &mut R
         ("", "Event") => policy::event(object, report),
         ("networking.k8s.io", "Ingress") => network::ingress(object, report),
         ("networking.k8s.io", "NetworkPolicy") => network::policy(object, report),
+        ("networking.k8s.io", "IPAddress") => addresses::ip_address(object, old, report),
+        ("networking.k8s.io", "ServiceCIDR") => addresses::service_cidr(object, old, report),
         ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object, old, report),
         _ => {}
     }

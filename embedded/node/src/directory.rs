@@ -173,7 +173,8 @@ impl Directory {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let containers = entries.values().flat_map(|entry| entry.observed.containers.iter());
         let of_containers = containers.flat_map(|container| [container.image.clone(), container.image_id.clone()]);
-        let named = entries.values().flat_map(|entry| entry.pod.containers().filter_map(|spec| spec.image.clone()));
+        let named =
+            entries.values().flat_map(|entry| entry.pod.every_container().filter_map(|spec| spec.image.clone()));
         of_containers.chain(named).collect()
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! What containers say, and connections into them, are served to the API server by `server/`.
 //!
-//! Simpler than upstream, on purpose: no ephemeral containers, no in-place resize, no eviction by the node, no static
-//! pods, volumes of the kinds that one machine has, one address family.
+//! Simpler than upstream, on purpose: no in-place resize, no eviction by the node, no static pods,
+//! volumes of the kinds that one machine has, one address family.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 #![cfg_attr(test, allow(clippy::needless_pass_by_value, reason = "`json!(..)` reads better than `&json!(..)`"))]

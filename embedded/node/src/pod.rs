@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, Pod as Object, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod as Object, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sha2::{Digest, Sha256};
 
@@ -10,6 +10,8 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, Clone)]
 pub(crate) struct Pod {
     object: Arc<Object>,
+    /// The ephemeral containers, in the type that the others have.
+    ephemeral: Arc<[Container]>,
 }
 
 /// What a container is in its pod.
@@ -21,6 +23,8 @@ pub(crate) enum Role {
     Sidecar,
     /// What the pod is for.
     Main,
+    /// Added to a running pod to debug it: runs once, and neither keeps the pod running nor makes it fail.
+    Ephemeral,
 }
 
 /// When containers start again.
@@ -34,7 +38,9 @@ pub(crate) enum RestartPolicy {
 impl Pod {
     /// None if it has no specification, which no API server would store.
     pub(crate) fn new(object: Arc<Object>) -> Option<Self> {
-        object.spec.is_some().then_some(Self { object })
+        let added = object.spec.as_ref()?.ephemeral_containers.iter().flatten();
+        let ephemeral = added.map(of_ephemeral).collect();
+        Some(Self { object, ephemeral })
     }
 
     pub(crate) fn object(&self) -> &Object {
@@ -110,18 +116,36 @@ impl Pod {
         &self.spec().containers
     }
 
-    /// All containers, those that start first first.
+    pub(crate) fn ephemeral_containers(&self) -> &[Container] {
+        &self.ephemeral
+    }
+
+    /// The name of the container whose processes an ephemeral container shares.
+    pub(crate) fn target_of(&self, container: &Container) -> Option<&str> {
+        let mut added = self.spec().ephemeral_containers.iter().flatten();
+        let target = added.find(|added| added.name == container.name)?.target_container_name.as_deref();
+        target.filter(|target| !target.is_empty())
+    }
+
+    /// The containers that the pod was created with, those that start first first.
     pub(crate) fn containers(&self) -> impl Iterator<Item = &Container> {
         self.init_containers().iter().chain(self.main_containers())
     }
 
+    /// All containers, ephemeral ones included.
+    pub(crate) fn every_container(&self) -> impl Iterator<Item = &Container> {
+        self.containers().chain(self.ephemeral_containers())
+    }
+
     pub(crate) fn container(&self, name: &str) -> Option<&Container> {
-        self.containers().find(|container| container.name == name)
+        self.every_container().find(|container| container.name == name)
     }
 
     pub(crate) fn role(&self, container: &Container) -> Role {
         if self.main_containers().iter().any(|main| main.name == container.name) {
             Role::Main
+        } else if self.ephemeral.iter().any(|added| added.name == container.name) {
+            Role::Ephemeral
         } else if container.restart_policy.as_deref() == Some("Always") {
             Role::Sidecar
         } else {
@@ -131,8 +155,37 @@ impl Pod {
 
     /// How a reference to a container reads in an event: `spec.containers{app}`.
     pub(crate) fn field_path(&self, container: &str) -> String {
-        let is_init = self.init_containers().iter().any(|init| init.name == container);
-        format!("spec.{}{{{container}}}", if is_init { "initContainers" } else { "containers" })
+        let is_in = |list: &[Container]| list.iter().any(|one| one.name == container);
+        let list = match () {
+            () if is_in(self.init_containers()) => "initContainers",
+            () if is_in(self.ephemeral_containers()) => "ephemeralContainers",
+            () => "containers",
+        };
+        format!("spec.{list}{{{container}}}")
+    }
+}
+
+/// An ephemeral container in the type of the others. It has no probes, hooks, ports or resources: validation refuses them.
+fn of_ephemeral(added: &EphemeralContainer) -> Container {
+    let added = added.clone();
+    Container {
+        name: added.name,
+        image: added.image,
+        image_pull_policy: added.image_pull_policy,
+        command: added.command,
+        args: added.args,
+        working_dir: added.working_dir,
+        env: added.env,
+        env_from: added.env_from,
+        volume_mounts: added.volume_mounts,
+        volume_devices: added.volume_devices,
+        security_context: added.security_context,
+        stdin: added.stdin,
+        stdin_once: added.stdin_once,
+        tty: added.tty,
+        termination_message_path: added.termination_message_path,
+        termination_message_policy: added.termination_message_policy,
+        ..Container::default()
     }
 }
 

@@ -4,7 +4,7 @@
 //! answers in JSON needs only this direction. Nothing here encodes.
 //!
 //! A body is four magic bytes and an envelope that names the kind and carries its message. [`decode`] reads the message
-//! by a table of every built-in message: `data/messages.txt`, whose head says how it was derived. The table holds what
+//! by a table of every built-in message: `data/messages.txt`, whose header says how it was derived. The table holds what
 //! the Go types say, so the outcome is what the same client would have written as JSON:
 //!
 //! - A field that is a pointer in Go is kept whenever it was written: `replicas: 0` stays. A plain number, boolean or
@@ -14,8 +14,11 @@
 //!
 //! Two things JSON would say are not said: `null` for an absent list, and for an unset time.
 //!
-//! Not decoded, and refused as an unknown kind: lists, which nobody writes; kinds of alpha and beta versions; and
-//! CustomResourceDefinition and APIService, which kubectl writes as JSON.
+//! CustomResourceDefinition is in a table of its own, `data/apiextensions.txt`: its schemas hold any JSON, and messages
+//! that stand for one of two types.
+//!
+//! Not decoded, and refused as an unknown kind: lists, which clients never write; kinds of alpha and beta versions; and
+//! APIService, which is not written here.
 
 mod envelope;
 mod message;

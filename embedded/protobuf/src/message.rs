@@ -98,14 +98,27 @@ fn single(kind: Type, number: u64, datum: Datum<'_>, depth: usize) -> Result<Opt
     match (kind, datum) {
         (Type::Integer, Datum::Varint(value)) => Ok(Some(value.cast_signed().into())),
         (Type::Boolean, Datum::Varint(value)) => Ok(Some((value != 0).into())),
+        (Type::Double, Datum::Fixed64(bytes)) => value::double(f64::from_le_bytes(bytes)).map(Some),
         (Type::Message(place), Datum::Bytes(bytes)) => {
             let mut inner = Map::new();
             read_into(&mut inner, TABLE.message(place), bytes, depth + 1)?;
             Ok(Some(Value::Object(inner)))
         }
+        (Type::Choice(place), Datum::Bytes(bytes)) => choice(TABLE.message(place), bytes, depth + 1).map(Some),
         (Type::Leaf(leaf), Datum::Bytes(bytes)) => value::read(leaf, bytes, depth + 1),
         (_, datum) => Err(mismatch(number, datum)),
     }
+}
+
+/// The JSON of a message that stands for one of several types, such as a schema or a boolean. Go always writes a plain
+/// boolean, so one that is missing is false, and an empty list is not set.
+fn choice(message: &Message, bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
+    let mut fields = Map::new();
+    read_into(&mut fields, message, bytes, depth)?;
+    let named = message.fields().iter().rev().filter_map(|field| field.name);
+    let chosen = named.filter_map(|name| fields.remove(name)).next();
+    let is_boolean = message.fields().iter().any(|field| field.kind == Type::Boolean);
+    Ok(chosen.unwrap_or(if is_boolean { Value::Bool(false) } else { Value::Null }))
 }
 
 /// The value under a name, made if there is none.

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Every message of the built-in kinds.
-pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("../data/messages.txt")));
+pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    Table::parse(concat!(include_str!("../data/messages.txt"), include_str!("../data/apiextensions.txt")))
+});
 
 /// The version under which kinds are listed that every version has, such as `DeleteOptions`.
 const ANY_VERSION: &str = "*";
@@ -48,8 +50,12 @@ pub(crate) enum Shape {
 pub(crate) enum Type {
     Boolean,
     Integer,
+    /// A number that may have a fraction.
+    Double,
     /// Another message, by its place in the table.
     Message(usize),
+    /// A message whose JSON is a single value: that of its field with the highest number that is set.
+    Choice(usize),
     /// Something that is bytes on the wire, and one value in JSON.
     Leaf(Leaf),
 }
@@ -68,8 +74,10 @@ pub(crate) enum Leaf {
     MicroTime,
     Quantity,
     IntOrString,
-    /// A message around JSON.
+    /// A message around JSON, or around an object in an envelope of its own; nothing if it is empty.
     Json,
+    /// A message around any JSON value; `null` if it is empty.
+    AnyValue,
 }
 
 impl Table {
@@ -113,6 +121,11 @@ fn words(line: &'static str) -> [&'static str; 3] {
 }
 
 impl Message {
+    /// All fields, by ascending number.
+    pub(crate) fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
     /// The field of this number.
     pub(crate) fn field(&self, number: u64) -> Option<&Field> {
         let place = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
@@ -133,6 +146,7 @@ impl Field {
             "string" => Type::Leaf(Leaf::Text),
             "bool" => Type::Boolean,
             "int" => Type::Integer,
+            "double" => Type::Double,
             "bytes" => Type::Leaf(Leaf::Bytes),
             "strings" => Type::Leaf(Leaf::Texts),
             "time" => Type::Leaf(Leaf::Time),
@@ -140,7 +154,11 @@ impl Field {
             "quantity" => Type::Leaf(Leaf::Quantity),
             "intorstring" => Type::Leaf(Leaf::IntOrString),
             "json" => Type::Leaf(Leaf::Json),
-            message => Type::Message(places[message]),
+            "value" => Type::Leaf(Leaf::AnyValue),
+            message => match message.strip_prefix('|') {
+                Some(choice) => Type::Choice(places[choice]),
+                None => Type::Message(places[message]),
+            },
         };
         Self { number, name: (name != "-").then_some(name), omits_zero, shape, kind }
     }

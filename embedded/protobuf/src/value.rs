@@ -21,6 +21,7 @@ pub(crate) fn read(leaf: Leaf, bytes: &[u8], depth: usize) -> Result<Option<Valu
         Leaf::Quantity => quantity(bytes).map(Some),
         Leaf::IntOrString => int_or_string(bytes).map(Some),
         Leaf::Json => json(bytes, depth),
+        Leaf::AnyValue => any_value(bytes).map(Some),
     }
 }
 
@@ -76,6 +77,27 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, DecodeError> {
         }
     }
     Ok(if is_text { words.into() } else { number.into() })
+}
+
+/// A number as Go writes it: without a fraction if it has none.
+pub(crate) fn double(number: f64) -> Result<Value, DecodeError> {
+    // Every whole number of this size has one form, as a fraction and as an integer.
+    const WHOLE: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() <= WHOLE {
+        #[allow(clippy::cast_possible_truncation)] // It has no fraction, and is within 53 bits.
+        return Ok((number as i64).into());
+    }
+    serde_json::Number::from_f64(number).map(Value::Number).ok_or(DecodeError::Malformed("a number is not finite"))
+}
+
+fn any_value(bytes: &[u8]) -> Result<Value, DecodeError> {
+    let mut raw: &[u8] = b"null";
+    for field in fields(bytes) {
+        if let (1, Datum::Bytes(value)) = field? {
+            raw = if value.is_empty() { b"null" } else { value };
+        }
+    }
+    serde_json::from_slice(raw).map_err(|error| DecodeError::Json(error.to_string()))
 }
 
 /// JSON, or an object in an envelope of its own.

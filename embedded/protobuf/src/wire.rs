@@ -9,8 +9,8 @@ use crate::DecodeError;
 pub(crate) enum Datum<'a> {
     /// A variable-length integer: a number or a boolean.
     Varint(u64),
-    /// Eight bytes. No built-in message has such a field.
-    Fixed64,
+    /// Eight bytes: a fraction.
+    Fixed64([u8; 8]),
     /// A text, bytes, a message, or packed numbers.
     Bytes(&'a [u8]),
     /// Four bytes. No built-in message has such a field.
@@ -22,7 +22,7 @@ impl Datum<'_> {
     pub(crate) fn wire_type(&self) -> u8 {
         match self {
             Self::Varint(_) => 0,
-            Self::Fixed64 => 1,
+            Self::Fixed64(_) => 1,
             Self::Bytes(_) => 2,
             Self::Fixed32 => 5,
         }
@@ -65,7 +65,9 @@ fn field<'a>(rest: &mut &'a [u8]) -> Result<(u64, Datum<'a>), DecodeError> {
     }
     let datum = match key & 7 {
         0 => Datum::Varint(varint(rest)?),
-        1 => take(rest, 8).map(|_| Datum::Fixed64)?,
+        1 => {
+            take(rest, 8).and_then(|bytes| bytes.try_into().map(Datum::Fixed64).map_err(|_| DecodeError::Truncated))?
+        }
         2 => {
             let length = varint(rest)?;
             Datum::Bytes(take(rest, length)?)
@@ -105,7 +107,10 @@ mod tests {
     fn a_field_of_each_encoding_is_read() {
         let bytes = [0x08, 0x96, 0x01, 0x11, 0, 0, 0, 0, 0, 0, 0, 0, 0x1a, 2, b'h', b'i', 0x25, 0, 0, 0, 0];
         let read: Vec<_> = fields(&bytes).map(Result::unwrap).collect();
-        assert_eq!(read, [(1, Datum::Varint(150)), (2, Datum::Fixed64), (3, Datum::Bytes(b"hi")), (4, Datum::Fixed32)]);
+        assert_eq!(
+            read,
+            [(1, Datum::Varint(150)), (2, Datum::Fixed64([0; 8])), (3, Datum::Bytes(b"hi")), (4, Datum::Fixed32)]
+        );
     }
 
     #[test]

@@ -1,55 +1,10 @@
 //! What kubectl's commands do not send: bodies made field by field, as client-go's typed clients and hostile ones do.
 
+mod pb;
+
 use c5c3_protobuf::{CONTENT_TYPE, DecodeError, decode, is_protobuf};
-use serde_json::{Value, json};
-
-/// A message under construction.
-#[derive(Clone, Default)]
-struct Pb(Vec<u8>);
-
-impl Pb {
-    fn varint(mut self, mut value: u64) -> Self {
-        while value >= 0x80 {
-            self.0.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
-            value >>= 7;
-        }
-        self.0.push(u8::try_from(value).unwrap());
-        self
-    }
-
-    fn int(self, field: u64, value: i64) -> Self {
-        self.varint(field << 3).varint(value.cast_unsigned())
-    }
-
-    fn bytes(self, field: u64, value: impl AsRef<[u8]>) -> Self {
-        let value = value.as_ref();
-        let mut longer = self.varint(field << 3 | 2).varint(value.len() as u64);
-        longer.0.extend_from_slice(value);
-        longer
-    }
-
-    fn pb(self, field: u64, value: &Pb) -> Self {
-        self.bytes(field, &value.0)
-    }
-
-    fn map(self, field: u64, key: &str, value: impl AsRef<[u8]>) -> Self {
-        self.pb(field, &pb().bytes(1, key).bytes(2, value))
-    }
-
-    /// The body of a request whose message this is.
-    fn body(&self, api_version: &str, kind: &str) -> Vec<u8> {
-        let envelope = pb().pb(1, &pb().bytes(1, api_version).bytes(2, kind)).pb(2, self).bytes(3, "").bytes(4, "");
-        [b"k8s\0", envelope.0.as_slice()].concat()
-    }
-
-    fn read(&self, api_version: &str, kind: &str) -> Value {
-        decode(&self.body(api_version, kind)).unwrap()
-    }
-}
-
-fn pb() -> Pb {
-    Pb::default()
-}
+use pb::{Pb, pb};
+use serde_json::json;
 
 #[test]
 fn the_media_type_and_the_magic_bytes_are_kubernetes() {

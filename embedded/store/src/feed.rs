@@ -13,6 +13,9 @@ use tokio::sync::futures::Notified;
 use crate::snapshot::Change;
 use crate::{Compacted, Options};
 
+/// How many changes a reader that starts far back looks at before it lets writers on.
+const AT_ONCE: u64 = 1000;
+
 #[derive(Debug)]
 pub(crate) struct Feed {
     /// One change per revision, up to the current one.
@@ -85,7 +88,8 @@ impl Feed {
         newer.filter(move |change| change.key().starts_with(prefix))
     }
 
-    /// The topic of `prefix`, complete from `after` on. Each call wants one [`Feed::leave`].
+    /// The topic of `prefix`. It is complete from `after` on once [`Feed::reach_back`] says so. Each call wants one
+    /// [`Feed::leave`].
     pub fn join(&mut self, prefix: &str, after: u64) -> Result<Arc<Topic>, Compacted> {
         if after < self.compacted().oldest {
             return Err(self.compacted());
@@ -94,9 +98,31 @@ impl Feed {
             Some(topic) => Arc::clone(topic),
             None => self.begin(prefix),
         };
-        topic.reach_back(self, after);
         topic.log().readers += 1;
         Ok(topic)
+    }
+
+    /// Fetches older changes from the history for a reader of a topic that starts before those who are there. False: there
+    /// are more to fetch. Writers wait while this looks at changes, so it looks at a few at a time.
+    pub fn reach_back(&self, topic: &Topic, after: u64) -> Result<bool, Compacted> {
+        let oldest = self.compacted().oldest;
+        if after < oldest {
+            return Err(self.compacted());
+        }
+        let mut log = topic.log();
+        if after >= log.since {
+            return Ok(true);
+        }
+        let from = after.max(log.since.saturating_sub(AT_ONCE));
+        // There is one change for each revision, so that they are found by counting.
+        let at = |revision: u64| usize::try_from(revision - oldest).unwrap_or(usize::MAX);
+        for change in self.changes.range(at(from)..at(log.since)).rev() {
+            if change.key().starts_with(&*topic.prefix) {
+                log.changes.push_front(Arc::clone(change));
+            }
+        }
+        log.since = from;
+        Ok(from == after)
     }
 
     pub fn leave(&mut self, topic: &Topic) {
@@ -205,18 +231,6 @@ impl Topic {
         log.since = log.since.max(revision);
     }
 
-    /// Fetches older changes from the history for a reader that starts before those who are here.
-    fn reach_back(&self, feed: &Feed, after: u64) {
-        let mut log = self.log();
-        if after < log.since {
-            let since = log.since;
-            for change in feed.newest_first(&self.prefix, after).skip_while(|change| change.revision > since) {
-                log.changes.push_front(Arc::clone(change));
-            }
-            log.since = after;
-        }
-    }
-
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().expect("nothing that runs under this lock panics")
     }
@@ -247,9 +261,42 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_from_far_back_looks_at_a_part_of_the_history_at_a_time_and_misses_nothing() {
+        let mut feed = Feed::new(&Options::default(), 0);
+        for revision in 1..=5 * AT_ONCE {
+            feed.push(change(revision, if revision % 2 == 0 { "/pods/web" } else { "/nodes/one" }));
+        }
+        let topic = feed.join("/pods/", 10).unwrap();
+        let mut steps = 0;
+        while !feed.reach_back(&topic, 10).unwrap() {
+            steps += 1;
+            assert!(topic.log().since <= 5 * AT_ONCE - steps * AT_ONCE);
+            // What is written in between is there as well, and once.
+            let next = feed.current() + 1;
+            feed.push(change(next, "/pods/new"));
+        }
+        assert_eq!(steps, 4);
+        let held: Vec<_> = topic.log().changes.iter().map(|change| change.revision).collect();
+        let expected = (12..=5 * AT_ONCE).step_by(2).chain(5 * AT_ONCE + 1..=5 * AT_ONCE + 4);
+        assert_eq!(held, expected.collect::<Vec<_>>());
+        assert!(matches!(topic.after(10), Next::Change(change) if change.revision == 12));
+    }
+
+    #[test]
+    fn a_reader_is_refused_when_the_history_moves_on_before_it_has_reached_back() {
+        let mut feed = Feed::new(&Options { history: 2000, ..Options::default() }, 0);
+        (1..=2000).for_each(|revision| feed.push(change(revision, "/pods/web")));
+        let topic = feed.join("/pods/", 0).unwrap();
+        assert_eq!(feed.reach_back(&topic, 0), Ok(false));
+        feed.push(change(2001, "/pods/web"));
+        assert_eq!(feed.reach_back(&topic, 0), Err(Compacted { oldest: 1, current: 2001 }));
+    }
+
+    #[test]
     fn a_topic_holds_no_more_than_the_history() {
         let mut feed = Feed::new(&Options { history: 3, ..Options::default() }, 0);
         let topic = feed.join("/pods/", 0).unwrap();
+        assert_eq!(feed.reach_back(&topic, 0), Ok(true));
         for revision in 1..=10 {
             feed.push(change(revision, if revision % 2 == 0 { "/pods/web" } else { "/nodes/one" }));
         }

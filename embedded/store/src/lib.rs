@@ -10,12 +10,12 @@
 //!   power cut. Nothing is visible, to readers or to watches, before it is durable.
 //! - **Watches** read a shared, bounded history, see each matching change exactly once and in order, and end with
 //!   [`Lagged`] when the history has moved past them.
-//! - **On disk** there is a log of segments and, now and then, a checkpoint of the whole map, after which older segments
-//!   go: the directory stays within a small multiple of the data. The history of the log's tail is there again after a
+//! - **On disk** there is a log of segments and, now and then, a checkpoint of the whole map. The last two checkpoints are
+//!   kept with the log since, and older files are removed: the directory stays within a small multiple of the data. The history of the log's tail is there again after a
 //!   restart; a watch from further back is answered [`Compacted`].
 //!
 //! A torn last frame (the process or the machine died while it was written, so nobody was told that it is there) is cut
-//! off on open. Any other damage is refused as [`OpenError::Corrupt`], never repaired by guessing: a store that has lost
+//! off on open. A last checkpoint that is damaged is made up for by the one before it. Any other damage is refused as [`OpenError::Corrupt`], never repaired by guessing: a store that has lost
 //! acknowledged writes must not look healthy.
 //!
 //! A write that fails because the disk is full or failing is answered [`WriteError::Io`]. The log is cut back to the last

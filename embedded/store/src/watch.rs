@@ -48,7 +48,11 @@ pub struct Watch {
 impl Watch {
     pub(crate) fn new(shared: &Arc<Shared>, prefix: &str, after: u64) -> Result<Self, Compacted> {
         let topic = shared.feed().join(prefix, after)?;
-        Ok(Self { shared: Arc::clone(shared), topic, seen: after, ended: false })
+        let watch = Self { shared: Arc::clone(shared), topic, seen: after, ended: false };
+        while !shared.feed().reach_back(&watch.topic, after)? {
+            std::thread::yield_now();
+        }
+        Ok(watch)
     }
 
     /// The next change: waits for it, and ends when the store is closed or after [`Lagged`]. Dropping the future loses

@@ -20,7 +20,11 @@ const ACCOUNT: &str = "generic-garbage-collector";
 pub(super) async fn reconcile(server: &Arc<Server>, graph: &Graph, uid: &str) -> Result<(), ApiError> {
     let Some(node) = graph.node(uid) else { return Ok(()) };
     let Some(object) = read(server, &node)?.filter(|object| meta(object, "uid") == uid) else { return Ok(()) };
-    if is_going(&object) { let_go(server, graph, &node, &object).await } else { check(server, &node, &object).await }
+    if is_going(&object) {
+        let_go(server, graph, &node, &object).await
+    } else {
+        check(server, graph, &node, &object).await
+    }
 }
 
 fn read(server: &Server, node: &Node) -> Result<Option<Value>, ApiError> {
@@ -33,10 +37,14 @@ fn is_misplaced(owner: &Served, dependent: &Value) -> bool {
     owner.resource.namespaced && meta(dependent, "namespace").is_empty()
 }
 
-/// Whether the owner that a reference names is there: by its name, and with that uid. Of a kind that is not served nobody
-/// knows, and it is taken to be.
-fn is_there(server: &Server, reference: &Value, dependent: &Value) -> bool {
+/// Whether the owner that a reference names is there: by its name, and with that uid. An owner of a kind that is not
+/// served is taken to be there, unless it was seen to go: with a CustomResourceDefinition go its objects, and what they
+/// own has to go when their kind is served no more.
+fn is_there(server: &Server, graph: &Graph, reference: &Value, dependent: &Value) -> bool {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
+    if graph.is_gone(text("uid")) {
+        return false;
+    }
     let Some(served) = server.registry().of_kind(text("apiVersion"), text("kind")) else { return true };
     if is_misplaced(&served, dependent) {
         return true;
@@ -48,13 +56,13 @@ fn is_there(server: &Server, reference: &Value, dependent: &Value) -> bool {
 }
 
 /// Deletes an object none of whose owners is there, and drops the references to those that are not.
-async fn check(server: &Arc<Server>, node: &Node, object: &Value) -> Result<(), ApiError> {
+async fn check(server: &Arc<Server>, graph: &Graph, node: &Node, object: &Value) -> Result<(), ApiError> {
     let references = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     for reference in references.clone() {
         warn_if_misplaced(server, node, object, reference).await?;
     }
     let missing: Vec<&str> = references
-        .filter(|reference| !is_there(server, reference, object))
+        .filter(|reference| !is_there(server, graph, reference, object))
         .filter_map(|reference| reference["uid"].as_str())
         .collect();
     if missing.is_empty() {
@@ -155,7 +163,7 @@ async fn delete_first(
         return Ok(false);
     }
     // Another owner that stays keeps it.
-    if references.clone().any(|other| other["uid"] != owner && is_there(server, other, &object)) {
+    if references.clone().any(|other| other["uid"] != owner && is_there(server, graph, other, &object)) {
         edit(server, CONTROLLERS, &dependent.served, &dependent.key, |object| {
             forget_owners(object, |uid| uid == owner)
         })
@@ -182,4 +190,36 @@ fn forget_owners(object: &mut Value, gone: impl Fn(&str) -> bool) -> bool {
         object["metadata"].as_object_mut().map(|meta| meta.remove("ownerReferences"));
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::Change;
+    use crate::{Config, Storage};
+
+    fn change(server: &Server, object: &Value, key: &str) -> Change {
+        Change::read(server, key, Some(&crate::object::bytes(object)), None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_owner_whose_kind_is_served_no_more_is_gone_if_it_was_seen_to_go() {
+        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let graph = Graph::default();
+        let reference = json!({"apiVersion": "river.example/v1", "kind": "Otter", "name": "a", "uid": "otter"});
+        let owned = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "owned", "namespace": "default", "uid": "map", "ownerReferences": [reference],
+        }});
+        graph.learn(&change(&server, &owned, "/configmaps/default/owned"));
+        assert!(is_there(&server, &graph, &reference, &owned), "it may be there");
+
+        // As it was seen while its kind was served: only where it was and who it is matter.
+        let otter = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "otter"}});
+        graph.learn(&change(&server, &otter, "/river.example/otters/default/a"));
+        assert_eq!(graph.forget("/river.example/otters/default/a"), ["map"]);
+        assert!(!is_there(&server, &graph, &reference, &owned));
+        graph.clear();
+        assert!(!is_there(&server, &graph, &reference, &owned), "also when the watch starts over");
+        server.stop().await;
+    }
 }

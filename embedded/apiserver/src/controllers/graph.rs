@@ -1,6 +1,6 @@
 //! Who owns whom, by uid, as far as the changes that were seen tell.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -16,6 +16,9 @@ pub(super) struct Node {
     owners: Vec<String>,
 }
 
+/// How many owners that are gone are remembered.
+const MOST_GONE: usize = 10_000;
+
 /// Who owns whom.
 #[derive(Default)]
 pub(super) struct Graph(Mutex<Known>);
@@ -25,6 +28,8 @@ struct Known {
     nodes: HashMap<String, Node>,
     uids: HashMap<String, String>,
     dependents: HashMap<String, HashSet<String>>,
+    /// Owners that were seen to go while something depended on them, the latest last.
+    gone: VecDeque<String>,
 }
 
 /// The uids of an object's owners.
@@ -52,9 +57,11 @@ impl Graph {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything.
+    /// Forgets everything but what is gone for good.
     pub(super) fn clear(&self) {
-        *self.known() = Known::default();
+        let mut known = self.known();
+        let gone = std::mem::take(&mut known.gone);
+        *known = Known { gone, ..Known::default() };
     }
 
     /// Takes note of an object that is there. Returns its uid if there may be something to do about it.
@@ -77,7 +84,19 @@ impl Graph {
     pub(super) fn forget(&self, key: &str) -> Vec<String> {
         let mut known = self.known();
         let Some((uid, node)) = known.remove(key) else { return Vec::new() };
-        known.dependents.remove(&uid).into_iter().flatten().chain(node.owners).collect()
+        let dependents = known.dependents.remove(&uid).unwrap_or_default();
+        if !dependents.is_empty() {
+            if known.gone.len() >= MOST_GONE {
+                known.gone.pop_front();
+            }
+            known.gone.push_back(uid);
+        }
+        dependents.into_iter().chain(node.owners).collect()
+    }
+
+    /// Whether an owner was seen to go. No object ever has its uid again.
+    pub(super) fn is_gone(&self, uid: &str) -> bool {
+        self.known().gone.iter().rev().any(|gone| gone == uid)
     }
 
     pub(super) fn node(&self, uid: &str) -> Option<Node> {

@@ -1,6 +1,7 @@
 //! The controllers that an API needs to be usable. One watch over the whole store tells each what to look at; each works
 //! by itself, so that none waits for another whose webhooks are slow.
 
+mod addresses;
 mod bootstrap;
 mod collector;
 mod definitions;
@@ -48,6 +49,7 @@ const CONTROLLERS: &str = "kube-controller-manager";
 #[derive(Default)]
 struct Work {
     definitions: Queue<String>,
+    addresses: Queue<()>,
     roles: Queue<()>,
     namespaces: Queue<String>,
     policies: Queue<String>,
@@ -83,6 +85,11 @@ pub(crate) fn start(server: &Arc<Server>) {
         "definitions",
         |work| &work.definitions,
         |server, _, key| Box::pin(async move { definitions::reconcile(&server, &key).await }),
+    );
+    begin.spawn(
+        "addresses",
+        |work| &work.addresses,
+        |server, _, ()| Box::pin(async move { addresses::reconcile(&server).await }),
     );
     begin.spawn("roles", |work| &work.roles, |server, _, ()| Box::pin(async move { roles::reconcile(&server).await }));
     begin.spawn(
@@ -183,6 +190,9 @@ impl Work {
     /// Asks those for work whom a change is about.
     fn ask_for(&self, server: &Server, change: &Change) {
         let resource = &change.served.resource;
+        if addresses::concerns(change) {
+            self.addresses.add(());
+        }
         match (resource.group.as_str(), resource.kind.as_str()) {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => self.definitions.add(change.key.clone()),
             ("rbac.authorization.k8s.io", "ClusterRole") => self.roles.add(()),

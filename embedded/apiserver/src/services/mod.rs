@@ -52,6 +52,13 @@ impl Held {
     }
 }
 
+/// The addresses that a Service has.
+pub(crate) fn addresses(service: &Value) -> Vec<IpAddr> {
+    let mut addresses = Held::by(service).addresses;
+    addresses.dedup();
+    addresses
+}
+
 fn port_number(value: &Value) -> Option<u16> {
     value.as_u64().and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)
 }
@@ -59,6 +66,11 @@ fn port_number(value: &Value) -> Option<u16> {
 impl Allocations {
     pub(crate) fn new(range: IpNet) -> Self {
         Self { range, taken: Mutex::default() }
+    }
+
+    /// Where addresses come from.
+    pub(crate) fn range(&self) -> IpNet {
+        self.range
     }
 
     /// The address of the Service `kubernetes`.

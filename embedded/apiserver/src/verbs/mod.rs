@@ -93,14 +93,14 @@ async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) 
         return Err(ApiError::not_allowed());
     }
     match (subresource, verb) {
-        ("status" | "finalize" | "approval", "get") => {
+        ("status" | "finalize" | "approval" | "ephemeralcontainers", "get") => {
             let object = get::shown(&call, &get::entry(&call)?).await?;
             Ok(reply(&call, &Done::ok(form.object(resource, object))))
         }
-        ("status" | "finalize" | "approval", "update") => {
+        ("status" | "finalize" | "approval" | "ephemeralcontainers", "update") => {
             update::update(&call).await.map(|done| formed(&call, form, done))
         }
-        ("status" | "finalize" | "approval", "patch") => {
+        ("status" | "finalize" | "approval" | "ephemeralcontainers", "patch") => {
             patch::patch(&call).await.map(|done| formed(&call, form, done))
         }
         ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, &done)),

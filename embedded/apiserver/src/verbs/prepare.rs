@@ -215,8 +215,11 @@ pub(super) fn validate(call: &Call<'_>, object: &Value, old: Option<&Value>) -> 
     };
     if resource.custom().is_none() {
         // What an object may become is decided where it is written, not where its status is.
-        let whole = call.target.subresource.is_none();
-        problems = if whole { c5c3_kinds::validate(resource, object, old) } else { metadata() };
+        problems = match (call.target.subresource.as_deref(), old) {
+            (None, _) => c5c3_kinds::validate(resource, object, old),
+            (Some("ephemeralcontainers"), Some(old)) => c5c3_kinds::validate_ephemeral_containers(object, old),
+            (Some(_), _) => metadata(),
+        };
     }
     if problems.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, meta(object, "name"), &problems)) }
 }

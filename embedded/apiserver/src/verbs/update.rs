@@ -132,6 +132,18 @@ pub(super) fn keep_what_is_not_written(call: &Call<'_>, old: &Value, new: &mut V
                 new["status"]["conditions"] = conditions;
             }
         }
+        "ephemeralcontainers" => {
+            let (added, fields) =
+                (new["spec"]["ephemeralContainers"].take(), new["metadata"].get("managedFields").cloned());
+            *new = old.clone();
+            if let Some(fields) = fields {
+                new["metadata"]["managedFields"] = fields;
+            }
+            match new["spec"].as_object_mut() {
+                Some(spec) if added.is_null() => drop(spec.remove("ephemeralContainers")),
+                _ => new["spec"]["ephemeralContainers"] = added,
+            }
+        }
         "finalize" => {
             let finalizers = new["spec"]["finalizers"].clone();
             *new = old.clone();

@@ -2,6 +2,7 @@
 //! full is written to again.
 
 mod full_disk;
+mod memory;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,8 +133,8 @@ async fn what_is_advertised_is_served() {
     let listening = listen(&server, "127.0.0.1:0".parse().unwrap()).await.unwrap();
     let resources = get(&server, "/api/v1").await.json();
     let names: Vec<_> = resources["resources"].as_array().unwrap().iter().map(|resource| &resource["name"]).collect();
-    assert!(names.contains(&&json!("pods/log")));
-    assert!(!names.iter().any(|name| **name == "pods/resize" || **name == "pods/ephemeralcontainers"));
+    assert!(names.contains(&&json!("pods/log")) && names.contains(&&json!("pods/ephemeralcontainers")));
+    assert!(!names.contains(&&json!("pods/resize")));
     let discovery = get(&server, "/.well-known/openid-configuration").await.json();
     let keys = format!("https://192.0.2.7:{}/openid/v1/jwks", listening.address.port());
     assert_eq!(discovery["jwks_uri"], keys, "for those who verify tokens, wherever they are");

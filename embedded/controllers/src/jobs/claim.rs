@@ -29,6 +29,9 @@ pub(super) async fn pods(context: &Context, job: &Job) -> Result<Vec<Pod>, Error
     found.extend(strays.into_iter().map(Arc::unwrap_or_clone));
     let claims = claims::sort(&job.metadata, &selector, found);
     let mut own = claims.mine;
+    if !claims.adopt.is_empty() {
+        claims::may_adopt(&context.client, job).await?;
+    }
     for pod in claims.adopt {
         let change = json!({"ownerReferences": [owners::reference(job)], "finalizers": [TRACKED]});
         own.extend(patch(context, &pod, change).await?);

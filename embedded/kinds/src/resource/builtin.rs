@@ -136,6 +136,7 @@ fn core() -> Vec<Row> {
             .generation()
             .sub("attach", "", "v1", "PodAttachOptions", STREAM)
             .sub("binding", "", "v1", "Binding", CREATE)
+            .own("ephemeralcontainers", CHANGE)
             .sub("eviction", "policy", "v1", "Eviction", CREATE)
             .sub("exec", "", "v1", "PodExecOptions", STREAM)
             .own("log", GET)
@@ -215,7 +216,7 @@ fn rbac_and_storage() -> Vec<Row> {
     vec![
         network("IngressClass", "ingressclasses").cluster(),
         network("Ingress", "ingresses").short(&["ing"]).status(),
-        network("IPAddress", "ipaddresses").cluster().short(&["ip"]),
+        network("IPAddress", "ipaddresses").cluster().short(&["ip"]).named(NameRule::IpAddress),
         network("NetworkPolicy", "networkpolicies").short(&["netpol"]),
         network("ServiceCIDR", "servicecidrs").cluster().status(),
         row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets").short(&["pdb"]).generation().status(),

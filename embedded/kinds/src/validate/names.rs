@@ -1,5 +1,7 @@
 //! What names, keys and values may look like. A rule answers what is wrong, or nothing.
 
+use std::net::IpAddr;
+
 use crate::resource::NameRule;
 
 /// The rule that an object's name follows.
@@ -9,6 +11,7 @@ pub(super) fn of(rule: NameRule) -> fn(&str) -> Option<String> {
         NameRule::DnsLabel => label,
         NameRule::Dns1035Label => label_from_letter,
         NameRule::PathSegment => path_segment,
+        NameRule::IpAddress => ip_address,
     }
 }
 
@@ -65,6 +68,17 @@ pub(super) fn path_segment(text: &str) -> Option<String> {
     match text {
         "." | ".." => Some(format!("may not be '{text}'")),
         _ => ['/', '%'].iter().find(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")),
+    }
+}
+
+/// An IP address as Go prints it.
+pub(super) fn ip_address(text: &str) -> Option<String> {
+    match text.parse::<IpAddr>() {
+        Err(_) => Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()),
+        Ok(address) if address.to_string() != text => {
+            Some(format!("must be in canonical form ({:?})", address.to_string()))
+        }
+        Ok(_) => None,
     }
 }
 

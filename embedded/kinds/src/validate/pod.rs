@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::container;
+use super::ephemeral;
 use super::metadata::labels;
 use super::names;
 use super::report::Report;
@@ -33,14 +34,15 @@ pub(super) fn template(path: &str, template: &Value, report: &mut Report) {
     }
 }
 
-fn spec(path: &str, spec: &Value, report: &mut Report) {
+/// The specification of a pod; `path` leads to it.
+pub(super) fn spec(path: &str, spec: &Value, report: &mut Report) {
     let volumes = volume::volumes(path, spec, report);
     let mut names: HashSet<&str> = HashSet::new();
     let mut ports: HashSet<(String, i64, String)> = HashSet::new();
     if is_empty_at(spec, "containers") {
         report.required(format!("{path}.containers"), "");
     }
-    for list in ["containers", "initContainers"] {
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
         for (at, item) in list_at(spec, list).iter().enumerate() {
             let path = format!("{path}.{list}[{at}]");
             let name = str_at(item, "name");
@@ -49,6 +51,9 @@ fn spec(path: &str, spec: &Value, report: &mut Report) {
             }
             let scene = container::Scene { volumes: &volumes, init: list == "initContainers" };
             container::container(&path, item, &scene, report);
+            if list == "ephemeralContainers" {
+                ephemeral::container(&path, item, spec, report);
+            }
             if list == "containers" {
                 container::host_ports(&path, item, &mut ports, report);
             }

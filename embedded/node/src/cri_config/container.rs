@@ -24,15 +24,19 @@ pub(crate) struct Inputs<'a> {
     /// In order, with all that names others expanded.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) mounts: Vec<v1::Mount>,
+    /// The identifier of the container whose processes it shares.
+    pub(crate) target: Option<String>,
     /// The node's memory, in bytes.
     pub(crate) memory: i64,
 }
 
 /// The container as it is to be.
 pub(crate) fn config(inputs: Inputs<'_>, folders: &Folders) -> Result<v1::ContainerConfig, security::Root> {
-    let Inputs { pod, container, attempt, image, environment, mounts, memory } = inputs;
+    let Inputs { pod, container, attempt, image, environment, mounts, target, memory } = inputs;
     let known: HashMap<String, String> = environment.iter().cloned().collect();
     let expanded = |list: Option<&Vec<String>>| list.into_iter().flatten().map(|text| expand(text, &known)).collect();
+    let mut context = security::context(pod, container, image, &folders.seccomp())?;
+    security::share_processes(&mut context, target);
     Ok(v1::ContainerConfig {
         metadata: Some(v1::ContainerMetadata { name: container.name.clone(), attempt }),
         image: Some(v1::ImageSpec {
@@ -54,7 +58,7 @@ pub(crate) fn config(inputs: Inputs<'_>, folders: &Folders) -> Result<v1::Contai
         tty: container.tty == Some(true),
         linux: Some(v1::LinuxContainerConfig {
             resources: Some(resources::of_container(pod, container, memory)),
-            security_context: Some(security::context(pod, container, image, &folders.seccomp())?),
+            security_context: Some(context),
         }),
         ..v1::ContainerConfig::default()
     })
@@ -114,6 +118,7 @@ mod tests {
             image: &image,
             environment: vec![("PORT".to_owned(), "8080".to_owned())],
             mounts: vec![],
+            target: None,
             memory: 1 << 30,
         };
         let made = config(inputs, &Folders::new("/data".as_ref())).unwrap();

@@ -98,7 +98,7 @@ fn security_context(pod: &Pod, seccomp: &Path) -> v1::LinuxSandboxSecurityContex
         run_as_user: context.run_as_user.map(|value| v1::Int64Value { value }),
         run_as_group: group.map(|value| v1::Int64Value { value }),
         supplemental_groups: security::groups(pod),
-        privileged: pod.containers().any(is_privileged),
+        privileged: pod.every_container().any(is_privileged),
         seccomp: Some(security::seccomp(context.seccomp_profile.as_ref(), seccomp, ProfileType::RuntimeDefault)),
         ..v1::LinuxSandboxSecurityContext::default()
     }

@@ -137,6 +137,15 @@ pub(crate) fn namespaces(pod: &Pod) -> v1::NamespaceOption {
     }
 }
 
+/// Lets a container that has processes of its own see those of another instead.
+pub(crate) fn share_processes(context: &mut v1::LinuxContainerSecurityContext, target: Option<String>) {
+    let options = context.namespace_options.as_mut().filter(|options| options.pid() == v1::NamespaceMode::Container);
+    if let (Some(options), Some(target)) = (options, target) {
+        options.set_pid(v1::NamespaceMode::Target);
+        options.target_id = target;
+    }
+}
+
 /// A seccomp profile; `folder` holds those that are named.
 pub(crate) fn seccomp(profile: Option<&SeccompProfile>, folder: &Path, default: ProfileType) -> v1::SecurityProfile {
     let local = profile.and_then(|profile| profile.localhost_profile.as_deref()).unwrap_or_default();
@@ -215,5 +224,19 @@ mod tests {
         let made = made(json!({}), json!({"privileged": true}), &image(None, "")).unwrap();
         assert!(made.privileged && made.masked_paths.is_empty());
         assert_eq!(made.seccomp.unwrap().profile_type, ProfileType::Unconfined as i32);
+    }
+
+    #[test]
+    fn processes_are_shared_with_a_target_unless_the_pod_shares_more() {
+        let pid = |spec: Value| {
+            let pod = pod(spec);
+            let mut context = context(&pod, &pod.main_containers()[0], &image(None, ""), Path::new("/")).unwrap();
+            share_processes(&mut context, Some("c-1".to_owned()));
+            let options = context.namespace_options.unwrap();
+            (options.pid(), options.target_id)
+        };
+        assert_eq!(pid(json!({})), (v1::NamespaceMode::Target, "c-1".to_owned()));
+        assert_eq!(pid(json!({"shareProcessNamespace": true})), (v1::NamespaceMode::Pod, String::new()));
+        assert_eq!(pid(json!({"hostPID": true})), (v1::NamespaceMode::Node, String::new()));
     }
 }

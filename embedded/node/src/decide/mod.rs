@@ -124,6 +124,7 @@ pub(crate) fn restarts(pod: &Pod, run: &Container, role: Role) -> bool {
     let is_changed = pod.container(&run.name).is_some_and(|container| hash(container) != run.hash);
     is_changed
         || match (role, pod.restart_policy()) {
+            (Role::Ephemeral, _) => false,
             (Role::Sidecar, _) | (Role::Main, RestartPolicy::Always) => true,
             (Role::Init, RestartPolicy::Always) | (_, RestartPolicy::OnFailure) => !run.has_succeeded(),
             (_, RestartPolicy::Never) => false,

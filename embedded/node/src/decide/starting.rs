@@ -53,6 +53,10 @@ impl Start<'_> {
 
     fn containers(&mut self) {
         let pod = self.situation.pod;
+        // Also before the init containers are done: they are there to see why that takes so long.
+        for container in pod.ephemeral_containers() {
+            self.ephemeral(container);
+        }
         let main_has_run = pod.main_containers().iter().any(|main| self.run(&main.name).is_some());
         for container in pod.init_containers() {
             let role = pod.role(container);
@@ -66,6 +70,21 @@ impl Start<'_> {
         }
         for container in pod.main_containers() {
             self.tend(container, Role::Main);
+        }
+    }
+
+    /// An ephemeral container starts once, whatever becomes of it.
+    fn ephemeral(&mut self, container: &Spec) {
+        let Situation { pod, observed, .. } = self.situation;
+        let known = pod.status().and_then(|status| status.ephemeral_container_statuses.as_ref()).into_iter().flatten();
+        let mut ran = known.filter(|known| known.name == container.name && known.container_id.is_some());
+        match observed.newest(&container.name) {
+            Some(run) if run.state == State::Created => {
+                self.plan.actions.push(Action::RemoveContainer { id: run.id.clone() });
+                self.start(container);
+            }
+            None if ran.next().is_none() => self.start(container),
+            Some(_) | None => {}
         }
     }
 

@@ -218,3 +218,36 @@ fn a_start_that_was_cut_short_is_begun_again() {
     let removed = Action::RemoveContainer { id: "app-0".to_owned() };
     assert_eq!(actions(&pod(json!({})), &there), [removed, start("app", 0)]);
 }
+
+fn with_debugger(status: Value) -> Pod {
+    let spec = json!({
+        "restartPolicy": "Always", "initContainers": [named("first")], "containers": [named("app")],
+        "ephemeralContainers": [{"name": "debugger", "image": "registry.test/app:1", "targetContainerName": "app"}],
+    });
+    pod_with(spec, status)
+}
+
+#[test]
+fn an_ephemeral_container_starts_once_and_also_beside_init_containers() {
+    let pod = with_debugger(Value::Null);
+    assert_eq!(actions(&pod, &observed(vec![])), [start("debugger", 0), start("first", 0)]);
+    assert_eq!(actions(&pod, &observed(vec![running("first"), running("debugger")])), []);
+    let there = vec![exited("first", 0, 0, 5), running("app"), exited("debugger", 0, 1, 90)];
+    assert_eq!(actions(&pod, &observed(there)), []);
+    let cut_short = container("debugger", 0, State::Created);
+    let again = [Action::RemoveContainer { id: "debugger-0".to_owned() }, start("debugger", 0)];
+    assert_eq!(actions(&pod, &observed(vec![running("app"), cut_short])), again);
+    let ran = json!({"ephemeralContainerStatuses": [{"name": "debugger", "image": "", "imageID": "", "ready": false,
+        "restartCount": 0, "containerID": "containerd://gone"}]});
+    assert_eq!(actions(&with_debugger(ran), &observed(vec![running("app")])), []);
+}
+
+#[test]
+fn an_ephemeral_container_does_not_keep_its_pod_running() {
+    let spec =
+        json!({"restartPolicy": "Never", "containers": [named("app")], "ephemeralContainers": [named("debugger")]});
+    let there = observed(vec![exited("app", 0, 0, 5), running("debugger")]);
+    let ending = plan(&pod(spec), &there, &Memory::default());
+    assert!(ending.is_ending);
+    assert_eq!(ending.actions, [Action::StopAll, stop_sandbox(0)]);
+}

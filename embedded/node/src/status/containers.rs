@@ -18,6 +18,12 @@ pub(super) fn statuses(facts: &Facts<'_>, containers: &[Spec]) -> Vec<ContainerS
     containers.iter().map(|container| status(facts, container)).collect()
 }
 
+/// Of ephemeral containers: no probe makes them ready, and none waits for their start.
+pub(super) fn ephemeral(facts: &Facts<'_>, containers: &[Spec]) -> Vec<ContainerStatus> {
+    let of = |container| ContainerStatus { ready: false, started: None, ..status(facts, container) };
+    containers.iter().map(of).collect()
+}
+
 fn status(facts: &Facts<'_>, spec: &Spec) -> ContainerStatus {
     let mut runs = facts.observed.runs(&spec.name);
     let old = old(facts, spec);
@@ -111,7 +117,8 @@ fn blank(spec: &Spec) -> ContainerStatus {
 
 fn old<'a>(facts: &Facts<'a>, spec: &Spec) -> Option<&'a ContainerStatus> {
     let status = facts.pod.status()?;
-    let mut all = status.container_statuses.iter().chain(status.init_container_statuses.iter()).flatten();
+    let lists = [&status.container_statuses, &status.init_container_statuses, &status.ephemeral_container_statuses];
+    let mut all = lists.into_iter().flatten().flatten();
     all.find(|old| old.name == spec.name)
 }
 
@@ -130,7 +137,8 @@ fn waiting(facts: &Facts<'_>, spec: &Spec) -> Option<ContainerStateWaiting> {
 }
 
 fn not_yet(facts: &Facts<'_>, spec: &Spec) -> ContainerStateWaiting {
-    let is_after_others = facts.pod.role(spec) != Role::Main || !facts.pod.init_containers().is_empty();
+    let is_init = matches!(facts.pod.role(spec), Role::Init | Role::Sidecar);
+    let is_after_others = is_init || !facts.pod.init_containers().is_empty();
     let reason = if is_after_others { "PodInitializing" } else { "ContainerCreating" };
     ContainerStateWaiting { reason: Some(reason.to_owned()), message: None }
 }

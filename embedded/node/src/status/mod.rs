@@ -62,6 +62,8 @@ pub(crate) fn status(facts: Facts<'_>) -> PodStatus {
     new.container_statuses = Some(containers::statuses(&facts, facts.pod.main_containers()));
     let inits = facts.pod.init_containers();
     new.init_container_statuses = (!inits.is_empty()).then(|| containers::statuses(&facts, inits));
+    let ephemeral = facts.pod.ephemeral_containers();
+    new.ephemeral_container_statuses = (!ephemeral.is_empty()).then(|| containers::ephemeral(&facts, ephemeral));
     new.phase = Some(phase::phase(&facts, &new).to_owned());
     if let Some(verdict) = verdict(&facts).filter(|_| facts.has_ended()) {
         new.phase = Some("Failed".to_owned());

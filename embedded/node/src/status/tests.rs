@@ -261,3 +261,23 @@ fn a_container_that_was_lost_says_so() {
     assert_eq!((state(&app).as_str(), app.restart_count), ("waiting ContainerCreating", 2));
     assert_eq!(app.last_state.unwrap().terminated.unwrap().reason.as_deref(), Some("ContainerStatusUnknown"));
 }
+
+#[test]
+fn an_ephemeral_container_has_a_status_and_the_pod_is_as_ready_as_without_it() {
+    let spec = json!({"ephemeralContainers": [{"name": "debugger", "image": "registry.test/app:1"}]});
+    let of = |containers| Case::new(spec.clone(), containers).status();
+    let debugger = |status: &PodStatus| status.ephemeral_container_statuses.clone().unwrap().remove(0);
+    let waiting = of(vec![running("app")]);
+    assert_eq!(
+        (state(&debugger(&waiting)), waiting.phase.as_deref()),
+        ("waiting ContainerCreating".to_owned(), Some("Running"))
+    );
+    let both = of(vec![running("app"), running("debugger")]);
+    let shown = debugger(&both);
+    assert_eq!((state(&shown), shown.ready, shown.started), ("running".to_owned(), false, None));
+    let failed = of(vec![running("app"), exited("debugger", 0, 3, 50)]);
+    assert_eq!(state(&debugger(&failed)), "terminated Error 3");
+    let ready = failed.conditions.unwrap().into_iter().find(|condition| condition.type_ == "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), failed.phase.as_deref()), ("True", Some("Running")));
+    assert_eq!(Case::new(json!({}), vec![]).status().ephemeral_container_statuses, None);
+}

@@ -158,9 +158,20 @@ impl Worker {
         let bad = |error: &dyn std::fmt::Display| StartFailure::new("CreateContainerConfigError", error.to_string());
         let environment = self.environment(pod, container).await.map_err(|error| bad(&error))?;
         let mounts = self.container_mounts(pod, container, attempt, &environment).map_err(|error| bad(&error))?;
+        let target = self.target(pod, container)?;
         let memory = self.node.machine.memory;
-        let inputs = container_config::Inputs { pod, container, attempt, image, environment, mounts, memory };
+        let inputs = container_config::Inputs { pod, container, attempt, image, environment, mounts, target, memory };
         container_config::config(inputs, &self.node.folders).map_err(|error| bad(&error))
+    }
+
+    /// The container whose processes an ephemeral container shares, which has to run.
+    fn target(&self, pod: &Pod, container: &Container) -> Result<Option<String>, StartFailure> {
+        let Some(name) = pod.target_of(container) else { return Ok(None) };
+        let observed = lock(&self.observed).clone();
+        let running = observed.newest(name).filter(|run| run.is_running()).map(|run| run.id.clone());
+        let missing =
+            || StartFailure::new("CreateContainerConfigError", format!("unable to find target container {name}"));
+        running.map(Some).ok_or_else(missing)
     }
 
     async fn environment(

@@ -46,8 +46,11 @@ fn compare(path: &str, message: &Message, schema: &Value, differences: &mut Vec<
         };
         let path = format!("{path}.{name}");
         match kind {
+            // A schema within a schema, which the structural schema of the kind leaves open.
+            Type::Message(_) | Type::Choice(_)
+                if path.contains(".openAPIV3Schema.") && value.get("properties").is_none() => {}
             Type::Message(place) => compare(&path, TABLE.message(place), value, differences),
-            Type::Leaf(Leaf::Json) => {}
+            Type::Leaf(Leaf::Json | Leaf::AnyValue) => {}
             kind if json_type(kind).contains(&value["type"].as_str().unwrap_or_default()) => {}
             kind => differences.push(format!("{path} is {kind:?}, and {value}")),
         }
@@ -58,7 +61,8 @@ fn json_type(kind: Type) -> &'static [&'static str] {
     match kind {
         Type::Boolean => &["boolean"],
         Type::Integer => &["integer"],
-        Type::Message(_) | Type::Leaf(Leaf::Json) => &["object"],
+        Type::Double => &["number"],
+        Type::Message(_) | Type::Choice(_) | Type::Leaf(Leaf::Json | Leaf::AnyValue) => &["object"],
         Type::Leaf(Leaf::Text | Leaf::Bytes | Leaf::Time | Leaf::MicroTime) => &["string"],
         Type::Leaf(Leaf::Texts) => &["array"],
         // `x-kubernetes-int-or-string` stands instead of a type.
@@ -82,12 +86,12 @@ fn every_name_and_type_is_that_of_the_json_schema_and_none_is_missing() {
 }
 
 #[test]
-fn every_served_kind_but_those_of_extension_servers_is_in_the_table() {
+fn every_served_kind_but_apiservice_is_in_the_table() {
     let missing: BTreeSet<String> = builtin()
         .iter()
         .filter(|row| TABLE.kind(&row.api_version(), &row.kind).is_none())
         .map(|row| format!("{}/{}", row.group, row.kind))
         .collect();
-    let expected = ["apiextensions.k8s.io/CustomResourceDefinition", "apiregistration.k8s.io/APIService"];
+    let expected = ["apiregistration.k8s.io/APIService"];
     assert_eq!(missing, expected.map(ToOwned::to_owned).into());
 }

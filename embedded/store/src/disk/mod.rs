@@ -4,9 +4,12 @@
 //! lock                             held while a process has the store
 //! log-00000000000000000001         changes from revision 1 on
 //! log-00000000000000004711         changes from revision 4711 on
-//! checkpoint-00000000000000004710  everything as of revision 4710: the first log is no longer needed
+//! checkpoint-00000000000000004710  everything as of revision 4710
 //! *.tmp                            not finished when the process died: removed on open
 //! ```
+//!
+//! Two generations are kept: the last checkpoint, the one before it (or none, if it is the first), and every log after
+//! that. A last checkpoint that cannot be read is made up for by the one before it and the logs in between.
 //!
 //! The whole map is in memory, so all that a disk has to do is to take a batch in one sync and to give everything back on
 //! open. A log does that as fast as fjall and more than twice as fast as redb (measured by `engines/`), in a few hundred
@@ -76,7 +79,12 @@ impl Disk {
         let lock = lock(dir)?;
         let files = Files::list(dir).map_err(OpenError::io(dir))?;
         let recovered = recovery::recover(dir, &files, options)?;
-        files.remove_before(dir, recovered.checkpoint).map_err(OpenError::io(dir))?;
+        if let Some(damaged) = recovered.damaged {
+            let path = checkpoint::path(dir, damaged);
+            tracing::error!(path = %path.display(), "the checkpoint is damaged; nothing is lost: the one before it and the log hold the same");
+            fs::remove_file(&path).map_err(OpenError::io(&path))?;
+        }
+        files.remove_superfluous(dir, recovered.checkpoint).map_err(OpenError::io(dir))?;
         let disk = Self {
             dir: dir.to_path_buf(),
             _lock: lock,
@@ -227,7 +235,7 @@ impl Drop for Disk {
 
 fn write_checkpoint(dir: &Path, state: &State, stop: &AtomicBool) -> io::Result<()> {
     if checkpoint::write(dir, state, stop)? {
-        Files::list(dir)?.remove_before(dir, Some(state.revision))?;
+        Files::list(dir)?.remove_superfluous(dir, Some(state.revision))?;
     }
     Ok(())
 }
@@ -258,11 +266,11 @@ impl Files {
         Ok(files)
     }
 
-    /// Removes what a checkpoint has made superfluous.
-    fn remove_before(&self, dir: &Path, checkpoint: Option<u64>) -> io::Result<()> {
-        let checkpoint = checkpoint.unwrap_or(0);
-        let checkpoints = self.checkpoints.range(..checkpoint).map(|revision| checkpoint::path(dir, *revision));
-        let segments = self.segments.range(..=checkpoint).map(|first| Segment::path(dir, *first));
+    /// Removes what is older than the generation before the `last` checkpoint.
+    fn remove_superfluous(&self, dir: &Path, last: Option<u64>) -> io::Result<()> {
+        let before = self.checkpoints.range(..last.unwrap_or(0)).next_back().copied().unwrap_or(0);
+        let checkpoints = self.checkpoints.range(..before).map(|revision| checkpoint::path(dir, *revision));
+        let segments = self.segments.range(..=before).map(|first| Segment::path(dir, *first));
         for path in checkpoints.chain(segments).chain(self.unfinished.iter().cloned()) {
             fs::remove_file(path)?;
         }

@@ -17,13 +17,34 @@ pub(super) struct Recovered {
     pub feed: Feed,
     /// The log to append to.
     pub segment: Segment,
+    /// The checkpoint that was read.
     pub checkpoint: Option<u64>,
+    /// A later checkpoint that could not be read.
+    pub damaged: Option<u64>,
     /// Bytes of log since the checkpoint.
     pub logged: u64,
 }
 
+/// Reads the last checkpoint and the log after it. If that checkpoint is damaged, the generation before it is read, with
+/// all that follows: if it is whole, nothing is lost, and if it is not, the damage to the last one is what is told.
 pub(super) fn recover(dir: &Path, files: &Files, options: &Options) -> Result<Recovered, OpenError> {
-    let checkpoint = files.checkpoints.last().copied();
+    let mut checkpoints = files.checkpoints.iter().rev().copied();
+    let last = checkpoints.next();
+    match recover_from(dir, files, options, last) {
+        Err(damage @ (OpenError::Corrupt { .. } | OpenError::Io { .. })) if is_in_checkpoint(dir, last, &damage) => {
+            let recovered = recover_from(dir, files, options, checkpoints.next()).map_err(|_| damage)?;
+            Ok(Recovered { damaged: last, ..recovered })
+        }
+        other => other,
+    }
+}
+
+fn is_in_checkpoint(dir: &Path, checkpoint: Option<u64>, damage: &OpenError) -> bool {
+    let (OpenError::Corrupt { path, .. } | OpenError::Io { path, .. }) = damage else { return false };
+    checkpoint.is_some_and(|revision| *path == checkpoint::path(dir, revision))
+}
+
+fn recover_from(dir: &Path, files: &Files, options: &Options, checkpoint: Option<u64>) -> Result<Recovered, OpenError> {
     let state = match checkpoint {
         Some(revision) => checkpoint::read(dir, revision)?,
         None => State::default(),
@@ -36,7 +57,7 @@ pub(super) fn recover(dir: &Path, files: &Files, options: &Options) -> Result<Re
             return Err(OpenError::corrupt(&path, 0, "the log that goes on from the checkpoint is missing"));
         }
         let segment = Segment::create(dir, 1).map_err(OpenError::io(dir))?;
-        return Ok(Recovered { state: replay.state, feed: replay.feed, segment, checkpoint, logged: 0 });
+        return Ok(Recovered { state: replay.state, feed: replay.feed, segment, checkpoint, damaged: None, logged: 0 });
     };
     let mut logged = 0;
     for first in earlier {
@@ -50,7 +71,8 @@ pub(super) fn recover(dir: &Path, files: &Files, options: &Options) -> Result<Re
     let path = Segment::path(dir, *last);
     let (end, torn) = replay.segment(&path, *last)?;
     let segment = Segment::resume(&path, end, torn).map_err(OpenError::io(&path))?;
-    Ok(Recovered { state: replay.state, feed: replay.feed, segment, checkpoint, logged: logged + end as u64 })
+    let logged = logged + end as u64;
+    Ok(Recovered { state: replay.state, feed: replay.feed, segment, checkpoint, damaged: None, logged })
 }
 
 struct Replay {

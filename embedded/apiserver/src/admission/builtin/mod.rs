@@ -8,6 +8,7 @@ mod classes;
 mod limits;
 mod pod_security;
 mod priorities;
+mod runtime_classes;
 mod signing;
 mod tolerations;
 
@@ -34,6 +35,7 @@ pub(super) async fn admit(
         ("", "Pod") => {
             if creates {
                 accounts::admit(call, object).await?;
+                runtime_classes::admit(call, object)?;
                 limits::complete(call, object);
             }
             priorities::admit(call, object, old)?;

@@ -16,14 +16,15 @@ use crate::status::ApiError;
 /// Refuses a pod that its namespace does not allow, or warns of it.
 pub(super) fn judge(call: &Call<'_>, operation: &str, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
     let resource = &call.served.resource;
-    if call.target.subresource.is_some() || !matches!(operation, "CREATE" | "UPDATE") {
+    // Ephemeral containers are the one thing that a running pod can be given and that a standard looks at.
+    let adds_containers = resource.is("", "Pod") && call.target.subresource.as_deref() == Some("ephemeralcontainers");
+    if (call.target.subresource.is_some() && !adds_containers) || !matches!(operation, "CREATE" | "UPDATE") {
         return Ok(());
     }
     if resource.is("", "Namespace") {
         return namespace(call, object, old);
     }
-    // What a standard looks at cannot change while a pod runs.
-    let is_pod = resource.is("", "Pod") && operation == "CREATE";
+    let is_pod = resource.is("", "Pod") && (operation == "CREATE" || adds_containers);
     let pod = if is_pod { Some(object) } else { template_of(&resource.group, &resource.kind, object) };
     let (Some(pod), Some(namespace)) = (pod, read_namespace(call)) else { return Ok(()) };
     let found = |mode: Mode| {
