@@ -115,6 +115,72 @@ fn kubectl_does_with_pods_what_people_do_with_it() {
     it.says("kubectl uncordon node-1", "node/node-1 uncordoned");
 }
 
+/// A pod on the host's network. One container mounts things in volumes; another sees them.
+const PROPAGATING: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: images}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: propagating}
+spec:
+  hostNetwork: true
+  nodeSelector: {kubernetes.io/hostname: node-2}
+  terminationGracePeriodSeconds: 1
+  volumes:
+  - {name: scratch, emptyDir: {}}
+  - {name: images, persistentVolumeClaim: {claimName: images}}
+  - {name: run, hostPath: {path: /run/propagating, type: DirectoryOrCreate}}
+  - {name: share, hostPath: {path: /srv/share, type: DirectoryOrCreate}}
+  containers:
+  - name: mounts
+    image: c5c3.local/busybox:1
+    securityContext: {privileged: true}
+    command:
+    - sh
+    - -ec
+    - |
+      echo data >/share/precious
+      for volume in scratch images run; do
+        mkdir -p /$volume/inner
+        mount --bind /share /$volume/inner
+      done
+      exec sleep 3600
+    volumeMounts:
+    - {name: scratch, mountPath: /scratch, mountPropagation: Bidirectional}
+    - {name: images, mountPath: /images, mountPropagation: Bidirectional}
+    - {name: run, mountPath: /run, mountPropagation: Bidirectional}
+    - {name: share, mountPath: /share}
+  - name: looks
+    image: c5c3.local/busybox:1
+    command: [sleep, "3600"]
+    volumeMounts:
+    - {name: scratch, mountPath: /scratch, mountPropagation: HostToContainer}
+    - {name: images, mountPath: /images, mountPropagation: HostToContainer}
+    - {name: run, mountPath: /run, mountPropagation: HostToContainer}
+"#;
+
+#[test]
+fn mounts_in_volumes_reach_other_containers_and_their_data_outlives_the_volumes() {
+    let it = Machine::up(2);
+    let hostname = it.ok("cat /proc/sys/kernel/hostname");
+    it.write("propagating.yaml", PROPAGATING);
+    it.ok("kubectl apply -f propagating.yaml && kubectl wait --for=condition=Ready pod/propagating --timeout=120s");
+    for volume in ["scratch", "images", "run"] {
+        it.eventually(&format!("kubectl exec propagating -c looks -- cat /{volume}/inner/precious"), "data");
+    }
+    it.says("kubectl exec propagating -c looks -- hostname", "node-2");
+    assert_eq!(it.ok("cat /proc/sys/kernel/hostname"), hostname, "the machine keeps its hostname");
+
+    // Killed, the container leaves its mounts behind. Neither the pod's end nor the claim's deletes what is in them.
+    it.ok("kubectl delete pod propagating --grace-period=0 --force && kubectl delete pvc images");
+    it.eventually("kubectl get pv -o name; ls data/volumes", "");
+    it.eventually("ls -d data/nodes/node-2/pods/*/volumes 2>/dev/null || true", "");
+    it.says("cat data/nodes/node-2/host/srv/share/precious", "data");
+}
+
 #[test]
 fn two_clusters_live_side_by_side_and_nodes_are_marked_as_they_are_told() {
     let mut first = Machine::up_marked(2, "--label node-2:rack=b --taint node-2:only=press:NoSchedule");
@@ -167,6 +233,10 @@ fn what_cannot_run_says_why_as_kubernetes_does() {
         "no-memory",
         "containers: [{name: c, image: 'c5c3.local/busybox:1', command: [sh, -c, 'x=a; while true; do x=$x$x; done'], resources: {limits: {memory: 20Mi}}}]",
     );
+    pod(
+        "no-pages",
+        "containers: [{name: c, image: 'c5c3.local/busybox:1', resources: {limits: {hugepages-1Gi: 900Gi, memory: 10Mi}}}]",
+    );
     let waiting = |name: &str, reason: &str| {
         it.eventually(
             &format!("kubectl get pod {name} -o jsonpath='{{.status.containerStatuses[0].state.waiting.reason}}'"),
@@ -186,6 +256,10 @@ fn what_cannot_run_says_why_as_kubernetes_does() {
     it.eventually(
         "kubectl get pod no-room -o jsonpath='{.status.conditions[?(@.type==\"PodScheduled\")].reason}'",
         "Unschedulable",
+    );
+    it.eventually(
+        "kubectl get pod no-pages -o jsonpath='{.status.conditions[?(@.type==\"PodScheduled\")].message}' | grep -o 'Insufficient hugepages-1Gi'",
+        "Insufficient hugepages-1Gi",
     );
     let event = |pod: &str, reason: &str| {
         it.eventually(&format!("kubectl get events --field-selector involvedObject.name={pod},reason={reason} -o jsonpath='{{.items[0].reason}}'"), reason);

@@ -18,7 +18,7 @@ fn pods(node: u8, ovs: &str, libvirt: &str) -> String {
         names.iter().map(mount).collect::<Vec<_>>().join(", ")
     };
     let switch = [("run", "/run/openvswitch"), ("db", "/etc/openvswitch")];
-    let emulator = [("run", "/run/libvirt"), ("lib", "/var/lib/libvirt")];
+    let emulator = [("run", "/run/libvirt"), ("lib", "/var/lib/libvirt"), ("switch", "/run/openvswitch")];
     format!(
         r"
 apiVersion: v1
@@ -86,6 +86,8 @@ fn two_nodes_have_their_own_open_vswitch_and_libvirt_at_the_same_paths() {
     }
     for node in [1, 2] {
         it.says(&format!("kubectl exec switch-{node} -- ovs-vsctl list-br"), &format!("br-{node}"));
+        // As libvirt does for a port of a guest.
+        it.says(&format!("kubectl exec emulator-{node} -- ovs-vsctl -t 30 list-br"), &format!("br-{node}"));
         let pools = "virsh -q -c qemu:///system pool-list --all --name | grep .";
         it.says(&format!("kubectl exec emulator-{node} -- sh -c '{pools}'"), &format!("pool-{node}"));
     }

@@ -1,10 +1,9 @@
 //! `clouds.yaml`: how the OpenStack client signs in, in a file of the cluster's own that only its owner may read.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use c5c3_cluster::Folder;
+use c5c3_files::write_private;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -34,7 +33,7 @@ pub(super) async fn write(client: &Client, folder: &Folder, keystone: &Value) ->
     if let Some(authorities) = authorities(client, keystone).await? {
         let path = folder.path().join("clouds-ca.crt");
         if std::fs::read_to_string(&path).ok().as_ref() != Some(&authorities) {
-            private(&path, &authorities).map_err(|error| failed(&path, error))?;
+            write_private(&path, authorities.as_bytes()).map_err(|error| failed(&path, error))?;
         }
         login.authorities = Some(path);
     }
@@ -43,7 +42,7 @@ pub(super) async fn write(client: &Client, folder: &Folder, keystone: &Value) ->
     if std::fs::read_to_string(&path).is_ok_and(|now| now == text) {
         return Ok(());
     }
-    private(&path, &text).map_err(|error| failed(&path, error))
+    write_private(&path, text.as_bytes()).map_err(|error| failed(&path, error))
 }
 
 fn text(login: &Login) -> Result<String, String> {
@@ -117,15 +116,6 @@ fn document(login: &Login) -> Value {
     document
 }
 
-/// Writes a file that only its owner may read, all at once.
-pub(super) fn private(path: &Path, text: &str) -> std::io::Result<()> {
-    let partial = path.with_extension("part");
-    let mut file = std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&partial)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(partial, path)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -145,7 +135,7 @@ mod tests {
         };
         let text = text(&login).unwrap();
         assert!(text.lines().count() > 10 && text.starts_with("clouds:\n"), "people read it: {text}");
-        private(&path, &text).unwrap();
+        write_private(&path, text.as_bytes()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let read: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(read["clouds"]["c5c3"]["auth"]["password"], "it's \"quoted\": #1");

@@ -56,7 +56,7 @@ fn certify(folder: &Path) -> Result<ByteString, Box<dyn std::error::Error>> {
     let pki = Pki::in_memory(&[], Timestamp::now())?;
     let identity = pki.issue_server(&["127.0.0.1"], LIFE, Timestamp::now())?;
     std::fs::write(folder.join("tls.crt"), &identity.certificate)?;
-    super::clouds::private(&folder.join("tls.key"), identity.key.expose_secret())?;
+    c5c3_files::write_private(&folder.join("tls.key"), identity.key.expose_secret().as_bytes())?;
     Ok(ByteString(pki.ca_pem().into()))
 }
 

@@ -10,7 +10,6 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use crate::pki::Identity;
-use crate::private_file;
 
 /// Name of the cluster, the context and the user; a file that names any other is somebody's own and is not overwritten.
 const NAME: &str = "c5c3";
@@ -86,7 +85,7 @@ pub fn write_kubeconfig(path: &Path, content: &SecretString) -> Result<(), Kubec
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
-    private_file::write(path, content.expose_secret().as_bytes()).map_err(failed)
+    c5c3_files::write_private(path, content.expose_secret().as_bytes()).map_err(failed)
 }
 
 /// Whether every name in the file is ours. kubectl drops comments when it edits a file, so that a mark would not last.

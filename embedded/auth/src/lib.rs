@@ -26,7 +26,6 @@ mod authenticator;
 mod impersonation;
 mod kubeconfig;
 mod pki;
-mod private_file;
 pub mod rbac;
 mod refusal;
 pub mod review;

@@ -56,6 +56,17 @@ pub enum AgentError {
     /// The node's own file system cannot be made.
     #[error("cannot make the file system of {0} that hostPath volumes refer to: {1}")]
     HostRoot(String, std::io::Error),
+    /// Mounts in a folder cannot be shared between containers.
+    #[error("cannot share mounts below {}, which mountPropagation of containers needs: {source}", folder.display())]
+    Share {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The node cannot have a hostname of its own.
+    #[error("cannot set the hostname {0}: {1}")]
+    Hostname(String, std::io::Error),
     /// The container runtime does not start.
     #[error(transparent)]
     Runtime(#[from] StartError),
@@ -80,6 +91,7 @@ pub async fn run(config: &Path) -> Result<(), AgentError> {
     let told = read(config)?;
     let folder = Folder::new(&told.data)?;
     let client = client(&told.kubeconfig).await?;
+    prepare(&folder.site(&told.node.name)?)?;
     let containerd = Containerd::start(settings(&told, &folder)?).await?;
     let runtime = containerd.runtime();
     import_pause(&folder.site(&told.node.name)?, &runtime).await?;
@@ -107,6 +119,18 @@ pub async fn run(config: &Path) -> Result<(), AgentError> {
     stop.cancel();
     parts.wait().await;
     Ok(())
+}
+
+/// Makes this process the host of its pods, before the container runtime inherits what it has: mounts in volumes can be
+/// shared between containers, and pods on the host's network see the node's name. The process was started in a UTS
+/// namespace of its own.
+fn prepare(site: &Site) -> Result<(), AgentError> {
+    for shared in [site.data().to_owned(), site.run()] {
+        let done = std::fs::create_dir_all(&shared).and_then(|()| c5c3_files::share(&shared));
+        done.map_err(|source| AgentError::Share { folder: shared, source })?;
+    }
+    let named = rustix::system::sethostname(site.node().as_bytes());
+    named.map_err(|error| AgentError::Hostname(site.node().to_owned(), error.into()))
 }
 
 /// Every sandbox is made of this image: without it no pod runs.

@@ -19,6 +19,7 @@ pub(crate) struct Agent {
     /// The network namespace that it lives in.
     pub(crate) namespace: PathBuf,
     pub(crate) nsenter: PathBuf,
+    pub(crate) unshare: PathBuf,
     /// This program.
     pub(crate) program: PathBuf,
     /// What it is told.
@@ -129,7 +130,9 @@ fn launch(agent: &Agent) -> Option<Process> {
     let log = std::fs::File::options().create(true).append(true).open(&agent.log);
     let started = log.and_then(|log| {
         let mut command = Command::new(&agent.nsenter);
-        command.arg(format!("--net={}", agent.namespace.display())).arg("--").arg(&agent.program);
+        command.arg(format!("--net={}", agent.namespace.display())).arg("--");
+        // The agent sets the node's hostname, and must not change the machine's.
+        command.arg(&agent.unshare).arg("--uts").arg("--").arg(&agent.program);
         command.arg("node-agent").arg("--config").arg(&agent.config);
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log).process_group(0);
         let mut child = command.spawn()?;

@@ -66,17 +66,8 @@ impl std::fmt::Display for Finding {
 
 /// Looks at everything.
 pub fn examine(folder: &Folder) -> Vec<Finding> {
-    let mut findings = vec![
-        root(),
-        packages(),
-        kernel(),
-        cgroups(),
-        nftables(),
-        forwarding(),
-        mounts(),
-        memory(),
-        disk(folder.path()),
-    ];
+    let mut findings =
+        vec![root(), packages(), kernel(), cgroups(), nftables(), forwarding(), memory(), disk(folder.path())];
     let saved = folder.load();
     match &saved {
         Err(error) => findings.push(Finding::bad("data", error.to_string(), "choose another folder with --data")),
@@ -160,28 +151,6 @@ fn forwarding() -> Finding {
     }
 }
 
-/// What containers mount for others (`mountPropagation`) is shared as far as the machine's own mounts are.
-fn mounts() -> Finding {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if is_shared(&table, "/") {
-        return Finding::good("mounts", "/ is shared, so that containers can mount for others");
-    }
-    Finding::warning(
-        "mounts",
-        "/ is private: containers with mountPropagation Bidirectional or HostToContainer can't be created",
-        "mount --make-rshared /, if pods need it",
-    )
-}
-
-/// Whether a mount is shared, by the table of mounts.
-fn is_shared(table: &str, point: &str) -> bool {
-    let mut lines = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let last = lines.rfind(|fields| fields.get(4) == Some(&point));
-    last.is_some_and(|fields| {
-        fields.iter().skip(6).take_while(|field| **field != "-").any(|field| field.starts_with("shared:"))
-    })
-}
-
 fn memory() -> Finding {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -248,13 +217,6 @@ mod tests {
             "PROBLEM  disk         0.5 GiB free, and 2.0 GiB are the least\n                      → free some"
         );
         assert!(room("disk", 3 * GIB, LEAST_DISK, "free some").is_bearable());
-    }
-
-    #[test]
-    fn a_shared_root_is_told_from_a_private_one() {
-        let shared = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw";
-        let private = "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n23 22 0:5 / /dev rw shared:2 - devtmpfs dev rw";
-        assert!(is_shared(shared, "/") && !is_shared(private, "/") && is_shared(private, "/dev"));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The data folder of a cluster, and what is kept there of the cluster itself.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io::Write;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use c5c3_cri::{BadName, Instance, Site};
@@ -235,20 +235,12 @@ fn open_private(path: &Path) -> std::io::Result<File> {
 
 /// Makes a folder that only its owner can read.
 pub(crate) fn private(path: &Path) -> Result<(), FolderError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| FolderError::File { path: path.into(), source })
+    c5c3_files::create_private_folder(path).map_err(|source| FolderError::File { path: path.into(), source })
 }
 
 /// Replaces a file, for its owner only, by a whole one.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), FolderError> {
-    let beside = path.with_extension("new");
-    let written = open_private(&beside).and_then(|mut file| {
-        file.set_len(0)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    });
-    written.map_err(|source| FolderError::File { path: path.into(), source })
+    c5c3_files::write_private(path, text.as_bytes()).map_err(|source| FolderError::File { path: path.into(), source })
 }
 
 #[cfg(test)]

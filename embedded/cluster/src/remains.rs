@@ -37,6 +37,11 @@ pub(crate) async fn remove(
         }
         say(&format!("{:<10} stopped", site.node()));
     }
+    // Nodes share one folder of volumes: its mount, and what containers have mounted in it, goes with the last of them.
+    match c5c3_files::unmount_under(&folder.volumes()) {
+        Ok(failed) => left.extend(failed.into_iter().map(|(point, error)| format!("{}: {error}", point.display()))),
+        Err(error) => left.push(format!("mounts of volumes: {error}")),
+    }
     if let Err(error) = c5c3_network::remove(&Namespace::Current, &services_table(folder)).await {
         left.push(error.to_string());
     }

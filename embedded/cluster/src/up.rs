@@ -117,6 +117,14 @@ pub enum UpError {
     /// The store's port cannot be had.
     #[error("cannot store secrets on {0}, port {STORE_PORT}: {1}")]
     Store(Ipv4Addr, std::io::Error),
+    /// Mounts in volumes cannot be shared between containers.
+    #[error("cannot share mounts below {}, which mountPropagation of containers needs: {source}", folder.display())]
+    Share {
+        /// The folder of all volumes.
+        folder: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The limit of open files cannot be raised.
     #[error("cannot raise the limit of open files: {0}")]
     Descriptors(std::io::Error),
@@ -189,6 +197,8 @@ impl Cluster {
         parts::start(&server, &folder, &saved, &parts, &stop).await?;
         let logs = saved.nodes.iter().map(|node| agent_log(&folder, &node.name)).chain([folder.log()]).collect();
         parts.spawn(parts::rotate_logs(logs, stop.clone()));
+        let volumes = folder.volumes();
+        c5c3_files::share(&volumes).map_err(|source| UpError::Share { folder: volumes, source })?;
         let agents = launch_agents(&server, &folder, &saved, &programs, &program)?;
         Ok(Self { folder, saved, programs, server, listening, agents, parts, stop, _lock: lock, begun })
     }
@@ -413,6 +423,7 @@ fn launch_agents(
             node: node.name.clone(),
             namespace: folder.site(&node.name)?.network_namespace(),
             nsenter: programs.nsenter.clone(),
+            unshare: programs.unshare.clone(),
             program: program.to_owned(),
             config,
             log: agent_log(folder, &node.name),

@@ -250,16 +250,12 @@ impl Drop for Containerd {
     }
 }
 
-/// Writes a file that has other content, in one step for those who read it.
+/// Writes a file that has other content.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     if fs::read_to_string(path).is_ok_and(|found| found == text) {
         return Ok(());
     }
-    let folder = path.parent().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    fs::create_dir_all(folder)?;
-    let fresh = path.with_extension("new");
-    fs::write(&fresh, text)?;
-    fs::rename(fresh, path)
+    c5c3_files::write_private(path, text.as_bytes())
 }
 
 /// Keeps containerd's log small.

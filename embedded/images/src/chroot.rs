@@ -42,9 +42,17 @@ pub(crate) struct Chroot<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Mounts the overlay and what a system expects beside it, then becomes the command. The arguments: the overlay's options,
-/// its place, pairs of what is lent, `--`, the command.
+/// What root can do in a build: own and change files, be other users, give programs capabilities. It cannot mount, make
+/// devices, trace, or leave the chroot, which is no boundary for one who may call `chroot` again. Scripts of packages that
+/// need more fail, by name.
+const CAPABILITIES: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setfcap,+setpcap";
+
+/// Mounts the overlay and what a system expects beside it, then becomes the command, with few of root's capabilities and no
+/// way to more. The arguments: the capabilities, the overlay's options, its place, pairs of what is lent, `--`, the command.
+/// Capabilities are dropped by the image's own program: entering the chroot takes one that is dropped.
 const ENTER: &str = r#"
+capabilities=$1
+shift
 mount -t overlay overlay -o "$1" "$2"
 cd "$2"
 mount -t proc proc proc
@@ -64,14 +72,14 @@ while [ "$1" != -- ]; do
     shift 2
 done
 shift
-exec chroot . "$@"
+exec chroot . setpriv --no-new-privs --inh-caps=-all --bounding-set="$capabilities" -- "$@"
 "#;
 
 impl Chroot<'_> {
     /// Runs a shell script; what it printed.
     pub(crate) fn script(&self, script: &str, arguments: &[&str]) -> Result<String, Problem> {
         let mut command = contained(self.network);
-        command.args(["sh", "-euc", ENTER, "enter"]).arg(self.options()).arg(&self.mount);
+        command.args(["sh", "-euc", ENTER, "enter", CAPABILITIES]).arg(self.options()).arg(&self.mount);
         for (from, name) in &self.lent {
             command.arg(from).arg(name);
         }

@@ -237,3 +237,25 @@ impl Progress for Heard {
     fn ended(&self, _: &str, _: &str, _: Duration, _: u64) {}
     fn note(&self, _: &str) {}
 }
+
+/// Tries what leads out of a build, and notes what the kernel says.
+const ESCAPES: &str = r#"
+mkdir -p /opt
+{
+    mount -t tmpfs tmpfs /mnt 2>/dev/null && echo mounted || echo "no mount"
+    mknod /opt/disk b 8 0 2>/dev/null && echo "made a device" || echo "no device"
+    chroot / true 2>/dev/null && echo "changed root" || echo "no chroot"
+    grep NoNewPrivs /proc/self/status
+} >/opt/tried
+chown 33:33 /opt/tried
+"#;
+
+#[test]
+fn root_of_a_build_owns_files_and_cannot_leave() {
+    let shop = Workshop::new();
+    shop.write("caged.yaml", "title: Caged\nscript: { run: caged.sh }\ncheck: [cat, /opt/tried]\n");
+    shop.write("caged.sh", ESCAPES);
+    let built = shop.build("caged").unwrap();
+    let tried = String::from_utf8(shop.files(&built)["opt/tried"].clone()).unwrap();
+    assert_eq!(tried, "no mount\nno device\nno chroot\nNoNewPrivs:\t1\n");
+}

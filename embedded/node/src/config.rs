@@ -65,14 +65,16 @@ pub struct Capacity {
     pub milli_cpu: Option<i64>,
     /// In bytes.
     pub memory: Option<i64>,
+    /// How many nodes share the huge pages that the machine has reserved; 0 is one.
+    pub nodes: usize,
 }
 
 impl Capacity {
-    /// The share of one of several nodes on this machine: of memory, which all of them would otherwise offer to pods, and
-    /// which is not there when all pods use theirs. Cores are not divided: who waits for one is slower, and goes on.
+    /// The share of one of several nodes on this machine: of memory and huge pages, which all of them would otherwise offer
+    /// to pods, and which are not there when all pods use theirs. Cores are not divided: who waits for one is slower, and goes on.
     pub fn share_of_memory(nodes: usize) -> Self {
-        let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).max(1);
-        Self { milli_cpu: None, memory: (nodes > 1).then(|| machine::memory() / nodes) }
+        let divisor = i64::try_from(nodes).unwrap_or(i64::MAX).max(1);
+        Self { milli_cpu: None, memory: (divisor > 1).then(|| machine::memory() / divisor), nodes }
     }
 }
 

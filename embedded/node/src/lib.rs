@@ -30,6 +30,7 @@ mod environment;
 mod folders;
 mod hooks;
 mod host_root;
+mod huge_pages;
 mod images;
 mod labels;
 mod last_words;

@@ -1,12 +1,13 @@
 //! What the machine is: its size, its kernel, how much of it is left.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use rustix::fs::statvfs;
 
 use crate::config::Capacity;
-use crate::devices;
+use crate::{devices, huge_pages};
 
 /// The machine as a node offers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) struct Machine {
     pub(crate) storage: i64,
     /// Resources that stand for devices.
     pub(crate) devices: Vec<&'static str>,
+    /// Bytes of reserved huge pages by resource. They are part of `memory`.
+    pub(crate) huge_pages: BTreeMap<String, i64>,
     pub(crate) kernel: String,
     pub(crate) os_image: String,
     pub(crate) id: String,
@@ -38,6 +41,7 @@ impl Machine {
             memory: memory().min(most.memory.unwrap_or(i64::MAX)),
             storage: disk(data).size,
             devices: devices::offered(),
+            huge_pages: huge_pages::reserved(most.nodes),
             kernel: uname.release().to_string_lossy().into_owned(),
             os_image: named.unwrap_or("Linux").trim_matches('"').to_owned(),
             id: text("/etc/machine-id").trim().to_owned(),
@@ -45,9 +49,9 @@ impl Machine {
         }
     }
 
-    /// What pods may ask for.
+    /// What pods may ask for: reserved huge pages serve no other purpose.
     pub(crate) fn allocatable_memory(&self) -> i64 {
-        (self.memory - RESERVED).max(0)
+        (self.memory - RESERVED - self.huge_pages.values().sum::<i64>()).max(0)
     }
 }
 
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_size() {
-        let most = Capacity { milli_cpu: Some(500), memory: None };
+        let most = Capacity { milli_cpu: Some(500), memory: None, ..Capacity::default() };
         let machine = Machine::read(Path::new("/"), most);
         assert_eq!(machine.milli_cpu, 500);
         assert!(machine.memory > 0 && machine.storage > 0 && !machine.kernel.is_empty(), "{machine:?}");

@@ -12,11 +12,10 @@ use secrecy::{ExposeSecret, SecretString};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use super::{AUTHORITY_LIFE, Authority, DAY, Leaf, P256, PkiError, SERVER_LIFE, certificate_pem, x509};
-use crate::private_file;
 
 /// Makes the directory, and closes one that others can look into.
 pub(super) fn prepare(directory: &Path) -> Result<(), PkiError> {
-    private_file::create_directory(directory)
+    c5c3_files::create_private_folder(directory)
         .and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o700)))
         .map_err(at(directory))
 }
@@ -141,7 +140,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), PkiError> {
-    private_file::write(path, text.as_bytes()).map_err(at(path))
+    c5c3_files::write_private(path, text.as_bytes()).map_err(at(path))
 }
 
 fn third(life: SignedDuration) -> SignedDuration {

@@ -87,6 +87,8 @@ pub(crate) fn status(config: &NodeConfig, machine: &Machine, containerd: &str) -
             ("ephemeral-storage", format!("{}Ki", machine.storage / 1024)),
             ("pods", config.max_pods.to_string()),
         ]);
+        let pages = machine.huge_pages.iter();
+        list.extend(pages.map(|(resource, bytes)| (resource.as_str(), format!("{}Ki", bytes / 1024))));
         list.extend(machine.devices.iter().map(|resource| (*resource, devices::EACH.to_owned())));
         Some(list.into_iter().map(|(name, amount)| (name.to_owned(), Quantity(amount))).collect())
     };
@@ -186,8 +188,10 @@ mod tests {
         let mut config = config();
         config.labels.insert("role".to_owned(), "till".to_owned());
         config.pod_cidr = "10.124.1.0/24".to_owned();
-        let most = Capacity { milli_cpu: Some(1500), memory: Some(200 << 20) };
-        let node = desired(&config, &Machine::read("/".as_ref(), most));
+        let most = Capacity { milli_cpu: Some(1500), memory: Some(200 << 20), ..Capacity::default() };
+        let mut machine = Machine::read("/".as_ref(), most);
+        machine.huge_pages = [("hugepages-2Mi".to_owned(), 50 << 20)].into();
+        let node = desired(&config, &machine);
         let labels = node.metadata.labels.unwrap();
         for name in ["kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "role"] {
             assert!(labels.contains_key(name), "{name}");
@@ -195,7 +199,11 @@ mod tests {
         let status = node.status.unwrap();
         let (capacity, allocatable) = (status.capacity.unwrap(), status.allocatable.unwrap());
         assert_eq!((capacity["cpu"].0.as_str(), capacity["memory"].0.as_str()), ("1500m", "204800Ki"));
-        assert_eq!((allocatable["memory"].0.as_str(), allocatable["pods"].0.as_str()), ("102400Ki", "110"));
+        assert_eq!((allocatable["memory"].0.as_str(), allocatable["pods"].0.as_str()), ("51200Ki", "110"));
+        assert_eq!(
+            (capacity["hugepages-2Mi"].0.as_str(), allocatable["hugepages-2Mi"].0.as_str()),
+            ("51200Ki", "51200Ki")
+        );
         let spec = node.spec.unwrap();
         assert_eq!(spec.pod_cidrs.unwrap(), ["10.124.1.0/24"]);
         assert_eq!(spec.taints.unwrap()[0].key, "node.kubernetes.io/not-ready", "it is not ready when it registers");

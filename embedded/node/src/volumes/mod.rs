@@ -40,6 +40,11 @@ pub(crate) enum VolumeError {
     NoClaim(String),
     #[error("error processing PVC {0}: PVC is not bound")]
     Unbound(String),
+    #[error(
+        "medium {medium}: the pod has to ask for huge pages of {}; set resources.limits of a container",
+        size_of(medium)
+    )]
+    NoHugePages { medium: String },
     #[error("no volume plugin matched")]
     Unsupported,
     #[error("failed to fetch token: {0}")]
@@ -48,6 +53,11 @@ pub(crate) enum VolumeError {
     Api(#[source] kube::Error),
     #[error("{what}: {source}")]
     Io { what: String, source: std::io::Error },
+}
+
+/// The size that a medium names.
+fn size_of(medium: &str) -> String {
+    medium.strip_prefix("HugePages-").map_or_else(|| "one size".to_owned(), |size| format!("hugepages-{size}"))
 }
 
 impl VolumeError {
@@ -104,7 +114,7 @@ impl Volumes<'_> {
             return claims::mount(self, &format!("{}-{}", self.pod.name(), volume.name), false).await;
         }
         if let Some(empty) = &volume.empty_dir {
-            empty_dir::mount(&path, empty, &Ownership::of(self.pod))?;
+            empty_dir::mount(&path, empty, self.pod)?;
             return Ok(Mounted { path, is_read_only: false });
         }
         let Some(recipe) = projection::recipe(volume) else { return Err(VolumeError::Unsupported) };

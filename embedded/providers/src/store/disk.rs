@@ -3,9 +3,8 @@
 //! Both are for the owner alone (0600). Sealing keeps secrets out of backups and images of the data file; who can read the
 //! key file can read everything, as with automatic unsealing of the genuine server.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -21,7 +20,7 @@ pub(super) struct Disk {
 impl Disk {
     /// Opens a folder, and makes the key if there is none.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        c5c3_files::create_private_folder(folder)?;
         let path = folder.join("store.key");
         let mut bytes = Zeroizing::new([0_u8; 32]);
         match File::open(&path) {
@@ -64,12 +63,7 @@ impl Disk {
 }
 
 pub(super) fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
-    let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
-    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
-    File::open(folder)?.sync_all()
+    c5c3_files::write_private(&folder.join(name), content)
 }
 
 fn damaged(name: &str) -> io::Error {
