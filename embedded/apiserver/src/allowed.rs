@@ -3,9 +3,10 @@
 use c5c3_auth::rbac;
 use serde_json::{Value, json};
 
+use crate::access::refused;
 use crate::call::Call;
 use crate::object::{Head, meta};
-use crate::server::{Server, refused};
+use crate::server::Server;
 use crate::status::ApiError;
 
 impl Server {

@@ -15,7 +15,7 @@ use serde_saphyr::DuplicateKeyPolicy;
 use crate::path::{Query, Target};
 use crate::registry::Served;
 use crate::server::Server;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// What a strict client wants to hear of fields that no schema knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,5 +180,5 @@ pub fn decode(headers: &HeaderMap, body: &Bytes) -> Result<Value, ApiError> {
 }
 
 fn unsupported(message: String) -> ApiError {
-    ApiError::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    ApiError::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::UnsupportedMediaType, message)
 }

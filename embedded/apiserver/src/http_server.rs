@@ -1,13 +1,13 @@
 //! Connections: TLS, client certificates, HTTP/1.1 and HTTP/2.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use c5c3_auth::{UserInfo, certificate_user};
-use c5c3_relay::Clients;
+use c5c3_relay::{Clients, Share};
 use http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::controllers;
 use crate::patience::Patient;
 use crate::server::{LARGEST_BODY, Server};
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// How long a client may take for its TLS handshake and for the headers of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,8 +90,8 @@ pub async fn listen(server: &Arc<Server>, address: SocketAddr) -> Result<Listeni
             };
             match accepted {
                 Ok((stream, client)) => {
-                    let share = clients.admit(client.ip());
-                    if share.is_none() && !client.ip().is_loopback() {
+                    let (is_admitted, share) = admit(&clients, client.ip());
+                    if !is_admitted {
                         tracing::warn!(%client, "a client has {OF_ONE_CLIENT} connections, and gets no more");
                         continue;
                     }
@@ -110,6 +110,12 @@ pub async fn listen(server: &Arc<Server>, address: SocketAddr) -> Result<Listeni
         }
     });
     Ok(Listening { address, task })
+}
+
+/// Whether a client may have another connection, and its share of all, to be held while it has it.
+fn admit(clients: &Clients, client: IpAddr) -> (bool, Option<Share>) {
+    let share = clients.admit(client);
+    (share.is_some() || client.is_loopback(), share)
 }
 
 async fn connection(server: Arc<Server>, acceptor: TlsAcceptor, stream: TcpStream) {
@@ -167,10 +173,12 @@ async fn serve(server: &Arc<Server>, request: Request<Incoming>, certificate: Op
         Ok(Ok(Some(body))) => body,
         Ok(Ok(None)) => {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
-            return ApiError::new(http::StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message).into();
+            return ApiError::new(http::StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge, message).into();
         }
         Ok(Err(error)) => return ApiError::bad_request(format!("the body cannot be read: {error}")).into(),
-        Err(_) => return ApiError::new(http::StatusCode::REQUEST_TIMEOUT, "Timeout", "the body took too long").into(),
+        Err(_) => {
+            return ApiError::new(http::StatusCode::REQUEST_TIMEOUT, Reason::Timeout, "the body took too long").into();
+        }
     };
     server.handle(parts, body, user).await
 }
@@ -210,6 +218,19 @@ mod tests {
 
     use super::*;
     use crate::{Config, Storage};
+
+    #[test]
+    fn one_client_leaves_room_for_others_and_the_machine_itself_is_always_let_in() {
+        let (clients, hostile) = (Clients::new(OF_ONE_CLIENT), "192.0.2.7".parse().unwrap());
+        let held: Vec<_> = (0..OF_ONE_CLIENT).map(|_| admit(&clients, hostile)).collect();
+        assert!(held.iter().all(|(is_admitted, _)| *is_admitted));
+        assert!(!admit(&clients, hostile).0);
+        assert!(admit(&clients, "192.0.2.8".parse().unwrap()).0);
+        let own: Vec<_> = (0..=OF_ONE_CLIENT).map(|_| admit(&clients, "127.0.0.1".parse().unwrap())).collect();
+        assert!(own.iter().all(|(is_admitted, _)| *is_admitted));
+        drop(held);
+        assert!(admit(&clients, hostile).0);
+    }
 
     /// A frame of HTTP/2 without flags, stream or payload.
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];

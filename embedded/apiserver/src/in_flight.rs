@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use c5c3_auth::{MASTERS, UserInfo};
-use http::StatusCode;
+use c5c3_kinds::Verb;
+use http::{Method, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::path::Target;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// The most requests that only read.
 const READING: usize = 400;
@@ -30,34 +31,53 @@ impl Default for InFlight {
     }
 }
 
+/// What a request is to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    Reads,
+    Writes,
+    /// For as long as its client wants.
+    Lasts,
+}
+
+impl Load {
+    /// Of a request for a resource.
+    pub(crate) fn of_resource(verb: Option<Verb>, target: &Target) -> Self {
+        let below = target.subresource.as_deref();
+        match verb {
+            _ if matches!(below, Some("attach" | "exec" | "log" | "portforward" | "proxy")) => Self::Lasts,
+            Some(Verb::Watch) => Self::Lasts,
+            Some(Verb::Get | Verb::List) => Self::Reads,
+            Some(Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::Patch | Verb::Update) | None => {
+                Self::Writes
+            }
+        }
+    }
+
+    /// Of a request for anything else: discovery, health, documents.
+    pub(crate) fn of_path(method: &Method) -> Self {
+        if matches!(*method, Method::GET | Method::HEAD) { Self::Reads } else { Self::Writes }
+    }
+}
+
 impl InFlight {
     /// Admits a request until what this returns is dropped, or refuses it. What does not count gets nothing.
-    pub(crate) fn enter(
-        &self,
-        verb: &str,
-        target: Option<&Target>,
-        user: &UserInfo,
-    ) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
-        if is_long_running(verb, target) {
-            return Ok(None);
-        }
-        let reads = matches!(verb, "get" | "list" | "head");
-        let permit = if reads { &self.reading } else { &self.writing }.clone().try_acquire_owned();
-        match permit {
+    pub(crate) fn enter(&self, load: Load, user: &UserInfo) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+        let permits = match load {
+            Load::Lasts => return Ok(None),
+            Load::Reads => &self.reading,
+            Load::Writes => &self.writing,
+        };
+        match permits.clone().try_acquire_owned() {
             Ok(permit) => Ok(Some(permit)),
             Err(_) if user.groups.iter().any(|group| group == MASTERS) => Ok(None),
             Err(_) => {
                 let message = "Too many requests, please try again later.";
-                let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
+                let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, Reason::TooManyRequests, message);
                 Err(ApiError { retry_after: Some(1), ..error })
             }
         }
     }
-}
-
-fn is_long_running(verb: &str, target: Option<&Target>) -> bool {
-    let below = target.and_then(|target| target.subresource.as_deref());
-    verb == "watch" || matches!(below, Some("attach" | "exec" | "log" | "portforward" | "proxy"))
 }
 
 #[cfg(test)]
@@ -65,40 +85,36 @@ mod tests {
     use super::*;
     use crate::path::Asked;
 
-    fn target(path: &str) -> Option<Target> {
+    fn load(verb: Verb, path: &str) -> Load {
         match Asked::parse(path) {
-            Asked::Resource(target) => Some(target),
-            Asked::Path => None,
+            Asked::Resource(target) => Load::of_resource(Some(verb), &target),
+            Asked::Path => panic!("{path} is no resource"),
         }
     }
 
     #[test]
     fn as_many_requests_as_may_be_are_served_and_the_next_is_told_to_come_again() {
         let (limits, user) = (InFlight::default(), UserInfo::new("gardener", ["system:authenticated"]));
-        let pods = target("/api/v1/pods");
-        let enter = |verb: &str| limits.enter(verb, pods.as_ref(), &user);
-        let writes: Vec<_> = (0..WRITING).map(|_| enter("create").unwrap().unwrap()).collect();
-        let refused = enter("delete").unwrap_err();
+        let enter = |load: Load| limits.enter(load, &user);
+        let writes: Vec<_> = (0..WRITING).map(|_| enter(Load::Writes).unwrap().unwrap()).collect();
+        let refused = enter(Load::Writes).unwrap_err();
         assert_eq!((refused.code.as_u16(), refused.retry_after), (429, Some(1)));
-        let reads: Vec<_> = (0..READING).map(|_| enter("list").unwrap().unwrap()).collect();
-        assert!(enter("get").is_err());
-        let administrator = UserInfo::new("admin", [MASTERS]);
-        assert!(limits.enter("get", pods.as_ref(), &administrator).is_ok());
+        let reads: Vec<_> = (0..READING).map(|_| enter(Load::Reads).unwrap().unwrap()).collect();
+        assert!(enter(Load::Reads).is_err());
+        assert!(enter(Load::Lasts).unwrap().is_none());
+        assert!(limits.enter(Load::Reads, &UserInfo::new("admin", [MASTERS])).is_ok());
         drop((writes, reads));
-        assert!(enter("delete").is_ok() && enter("get").is_ok());
+        assert!(enter(Load::Writes).is_ok() && enter(Load::Reads).is_ok());
     }
 
     #[test]
-    fn what_lasts_does_not_count() {
-        let (limits, user) = (InFlight::default(), UserInfo::new("gardener", ["system:authenticated"]));
-        for (verb, path) in [
-            ("watch", "/api/v1/pods"),
-            ("get", "/api/v1/namespaces/a/pods/b/log"),
-            ("create", "/api/v1/namespaces/a/pods/b/exec"),
-            ("get", "/api/v1/namespaces/a/services/b/proxy/c"),
-        ] {
-            assert!(limits.enter(verb, target(path).as_ref(), &user).unwrap().is_none(), "{verb} {path}");
-        }
-        assert!(limits.enter("get", None, &user).unwrap().is_some());
+    fn watches_logs_and_connections_do_not_count() {
+        assert_eq!(load(Verb::Watch, "/api/v1/pods"), Load::Lasts);
+        assert_eq!(load(Verb::Get, "/api/v1/namespaces/a/pods/b/log"), Load::Lasts);
+        assert_eq!(load(Verb::Create, "/api/v1/namespaces/a/pods/b/exec"), Load::Lasts);
+        assert_eq!(load(Verb::Get, "/api/v1/namespaces/a/services/b/proxy/c"), Load::Lasts);
+        assert_eq!(load(Verb::List, "/api/v1/pods"), Load::Reads);
+        assert_eq!(load(Verb::Patch, "/api/v1/namespaces/a/pods/b/status"), Load::Writes);
+        assert_eq!((Load::of_path(&Method::GET), Load::of_path(&Method::POST)), (Load::Reads, Load::Writes));
     }
 }

@@ -14,6 +14,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod access;
 mod admission;
 mod allowed;
 mod call;
@@ -45,4 +46,4 @@ pub use config::{Config, Storage};
 pub use http_server::{Listening, ServeError, listen};
 pub use path::{Asked, Query, Target, verb};
 pub use server::{Server, StartError};
-pub use status::ApiError;
+pub use status::{ApiError, Reason};

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use c5c3_kinds::Verb;
 use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -60,11 +61,12 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts a request for a resource that is served.
-    pub(crate) fn count(&self, verb: &str, target: &Target, code: StatusCode, took: Duration) {
+    pub(crate) fn count(&self, verb: Option<Verb>, target: &Target, code: StatusCode, took: Duration) {
         let verb = match verb {
-            "create" => "POST".to_owned(),
-            "update" => "PUT".to_owned(),
-            other => other.to_uppercase(),
+            Some(Verb::Create) => "POST".to_owned(),
+            Some(Verb::Update) => "PUT".to_owned(),
+            Some(other) => other.as_str().to_uppercase(),
+            None => "UNKNOWN".to_owned(),
         };
         let scope = match (&target.name, &target.namespace) {
             (Some(_), _) => "resource",

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::path::Query;
 use crate::registry::Registry;
 use crate::reply::bytes_reply;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// A document that is ready to be sent.
 #[derive(Clone)]
@@ -107,5 +107,5 @@ fn accepts_json(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = "only the following media types are accepted: application/json";
-    Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
+    Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message))
 }

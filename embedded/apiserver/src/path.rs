@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_kinds::Verb;
 use http::Method;
 
 /// The parameters of a query, decoded; the last of several with one name counts.
@@ -127,20 +128,20 @@ impl Asked {
     }
 }
 
-/// The verb that RBAC knows a request by.
-pub fn verb(method: &Method, target: &Target, query: &Query) -> &'static str {
-    match (method, &target.name) {
+/// What a request does to a resource; none for a method that only proxies know.
+pub fn verb(method: &Method, target: &Target, query: &Query) -> Option<Verb> {
+    Some(match (method, &target.name) {
         // Below an object, `watch` is a word for whoever is there.
-        (&Method::GET | &Method::HEAD, _) if query.is_on("watch") && target.subresource.is_none() => "watch",
-        (&Method::GET | &Method::HEAD, Some(_)) => "get",
-        (&Method::GET | &Method::HEAD, None) => "list",
-        (&Method::POST, _) => "create",
-        (&Method::PUT, _) => "update",
-        (&Method::PATCH, _) => "patch",
-        (&Method::DELETE, Some(_)) => "delete",
-        (&Method::DELETE, None) => "deletecollection",
-        _ => "unknown",
-    }
+        (&Method::GET | &Method::HEAD, _) if query.is_on("watch") && target.subresource.is_none() => Verb::Watch,
+        (&Method::GET | &Method::HEAD, Some(_)) => Verb::Get,
+        (&Method::GET | &Method::HEAD, None) => Verb::List,
+        (&Method::POST, _) => Verb::Create,
+        (&Method::PUT, _) => Verb::Update,
+        (&Method::PATCH, _) => Verb::Patch,
+        (&Method::DELETE, Some(_)) => Verb::Delete,
+        (&Method::DELETE, None) => Verb::DeleteCollection,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

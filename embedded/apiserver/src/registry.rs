@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use c5c3_fields::Shape;
-use c5c3_kinds::Resource;
+use c5c3_kinds::{Resource, Verb};
 use c5c3_schema::Schema;
 use c5c3_store::Entry;
 use serde_json::Value;
@@ -177,7 +177,7 @@ impl Registry {
         let mut all = self.all();
         all.retain(|s| {
             let resource = &s.resource;
-            resource.allows("list")
+            resource.allows(Verb::List)
                 && resource.api_version() == resource.storage_version
                 && seen.insert(resource.storage_prefix.clone())
         });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::object::bytes;
 use crate::path::Query;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// The form that a client wants objects in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Form {
             }
         }
         let message = "only the following media types are accepted: application/json";
-        Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
+        Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message))
     }
 
     /// One object in this form.

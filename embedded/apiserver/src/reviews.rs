@@ -5,9 +5,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::access::{StoreLookup, refused};
 use crate::admission;
 use crate::call::Call;
-use crate::server::{StoreLookup, refused};
 use crate::status::ApiError;
 use crate::verbs::Done;
 

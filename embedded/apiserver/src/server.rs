@@ -1,4 +1,4 @@
-//! The server: its state, who may do what, and what becomes of a request.
+//! The server: its state, and what becomes of a request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
-use c5c3_auth::rbac::{Attributes, Policy};
-use c5c3_auth::{Authenticator, Found, Impersonation, Kind, Lookup, Pki, Refusal, UserInfo};
+use c5c3_auth::rbac::Policy;
+use c5c3_auth::{Authenticator, Pki, UserInfo};
+use c5c3_kinds::Verb;
 use c5c3_store::{Entry, Options, Store};
 use http::request::Parts;
-use http::{Method, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Permitted;
 use crate::call::{Call, Warnings};
 use crate::config::{Config, Storage};
 use crate::controllers;
@@ -23,13 +25,12 @@ use crate::documents;
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::object::{meta, of_entry};
-use crate::path::{Asked, Query, Target, verb};
+use crate::path::Asked;
 use crate::quotas;
 use crate::registry::{Registry, Served};
 use crate::reply::warn;
-use crate::selector::Fields;
 use crate::services::Allocations;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs;
 
 /// The largest body that is taken, as a real server's.
@@ -61,14 +62,6 @@ fn open(config: &Config) -> Result<(Store, Arc<Pki>), StartError> {
         }
     };
     Ok((store, Arc::new(pki)))
-}
-
-/// A request that its user may make.
-struct Permitted {
-    verb: &'static str,
-    asked: Asked,
-    query: Query,
-    user: UserInfo,
 }
 
 /// A Kubernetes API.
@@ -150,6 +143,11 @@ impl Server {
     /// Whose turn it is to use what quotas leave.
     pub(crate) fn turn(&self) -> &quotas::Turn {
         &self.turn
+    }
+
+    /// The requests that are being served.
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
     /// What is counted.
@@ -283,7 +281,7 @@ impl Server {
         // Clients know the case by its cause, and list anew.
         let details =
             json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]});
-        let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, Reason::Timeout, message);
         Err(ApiError { retry_after: Some(1), details, ..error })
     }
 
@@ -295,37 +293,6 @@ impl Server {
         }
     }
 
-    /// Refuses a request that its user may not make, or that is one too many, before its body is read. The request counts
-    /// as one that is being served until what this returns is dropped.
-    pub(crate) fn admit(&self, parts: &Parts, user: &UserInfo) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
-        let Permitted { verb, asked, user, .. } = self.permit(parts, user.clone())?;
-        let target = match &asked {
-            Asked::Resource(target) => Some(target),
-            Asked::Path => None,
-        };
-        self.in_flight.enter(verb, target, &user)
-    }
-
-    /// What a request asks for, if its user may ask for it.
-    fn permit(&self, parts: &Parts, user: UserInfo) -> Result<Permitted, ApiError> {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let asked = Asked::parse(parts.uri.path());
-        let user = self.acting_user(parts, user)?;
-        let verb = match &asked {
-            Asked::Resource(target) => {
-                let verb = verb(&parts.method, target, &query);
-                self.authorize(&user, verb, target, &query)?;
-                verb
-            }
-            Asked::Path => {
-                let verb = method_verb(&parts.method);
-                self.may(&user, &Attributes::path(verb, parts.uri.path()))?;
-                verb
-            }
-        };
-        Ok(Permitted { verb, asked, query, user })
-    }
-
     async fn answer(
         self: &Arc<Self>,
         mut parts: Parts,
@@ -334,7 +301,7 @@ impl Server {
     ) -> Result<Response<Body>, ApiError> {
         if body.len() > LARGEST_BODY {
             let message = format!("Request entity too large: limit is {LARGEST_BODY}");
-            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message));
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge, message));
         }
         let Permitted { verb, asked, query, user } = self.permit(&parts, user)?;
         match asked {
@@ -346,7 +313,7 @@ impl Server {
                 let served = self.registry().target(&target).ok_or_else(ApiError::no_such_path)?;
                 if served.resource.namespaced
                     && target.namespace.is_none()
-                    && !matches!(verb, "list" | "watch")
+                    && !matches!(verb, Some(Verb::List | Verb::Watch))
                     && target.name.is_some()
                 {
                     return Err(ApiError::no_such_path());
@@ -365,115 +332,6 @@ impl Server {
             }
         }
     }
-
-    /// Who a request is served as: the user, or whom they act as.
-    fn acting_user(&self, parts: &Parts, user: UserInfo) -> Result<UserInfo, ApiError> {
-        let headers = parts.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        match Impersonation::from_headers(headers).map_err(|refusal| refused(&refusal))? {
-            None => Ok(user),
-            Some(other) => {
-                self.with_policy(|policy| other.authorize(policy, &user)).map_err(|refusal| refused(&refusal))
-            }
-        }
-    }
-
-    fn authorize(&self, user: &UserInfo, verb: &str, target: &Target, query: &Query) -> Result<(), ApiError> {
-        // Only these verbs act on what a selector selects. An object that is created has the name in its body, which no
-        // selector may stand in for.
-        let selector = query.get("fieldSelector").filter(|_| matches!(verb, "list" | "watch" | "deletecollection"));
-        let fields = selector.and_then(|text| Fields::parse(text).ok()).unwrap_or_default();
-        let selected = fields.required("metadata.name");
-        let attributes = Attributes {
-            verb,
-            group: &target.group,
-            resource: &target.plural,
-            subresource: target.subresource.as_deref().unwrap_or_default(),
-            name: target.name.as_deref().or(selected).unwrap_or_default(),
-            namespace: target.namespace.as_deref().unwrap_or_default(),
-            path: "",
-        };
-        self.may(user, &attributes)
-    }
-
-    /// Whether who updates what is not there may create it.
-    pub(crate) fn may_create_by_update(&self, call: &Call<'_>) -> Result<(), ApiError> {
-        self.authorize(&call.user, "create", &call.target, &call.query)
-    }
-
-    fn may(&self, user: &UserInfo, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-        let decision = self.with_policy(|policy| policy.authorize(user, attributes));
-        if decision.allowed { Ok(()) } else { Err(refused(&attributes.forbidden(user, &decision.reason))) }
-    }
-
-    /// Whose bearer token this is.
-    pub fn bearer(&self, token: &str) -> Option<UserInfo> {
-        self.authenticator.bearer(token, &StoreLookup(self), Timestamp::now()).ok().map(|found| found.user)
-    }
-
-    /// Who sends a request: by certificate, by token, or nobody. A wrong token is an error, not nobody.
-    pub fn identify(&self, parts: &Parts, certificate: Option<UserInfo>) -> Result<UserInfo, ApiError> {
-        let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match (certificate, header.and_then(|header| header.split_once(' '))) {
-            (Some(user), _) => Ok(user),
-            (None, Some((scheme, token))) if scheme.eq_ignore_ascii_case("bearer") => {
-                self.bearer(token.trim()).ok_or_else(ApiError::unauthorized)
-            }
-            _ => Ok(UserInfo::anonymous()),
-        }
-    }
-}
-
-/// The objects that tokens are bound to, from the store.
-pub(crate) struct StoreLookup<'a>(pub(crate) &'a Server);
-
-impl Lookup for StoreLookup<'_> {
-    fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found> {
-        let plural = match kind {
-            Kind::ServiceAccount => "serviceaccounts",
-            Kind::Pod => "pods",
-            Kind::Secret => "secrets",
-            Kind::Node => "nodes",
-        };
-        let served = self.0.registry().find("", "v1", plural)?;
-        let entry = self.0.store.get(&served.key(Some(namespace).filter(|_| served.resource.namespaced), name))?;
-        let object = of_entry(&served.resource, &entry).ok()?;
-        let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
-        Some(Found {
-            uid: meta(&object, "uid").to_owned(),
-            deleted_at: meta(&object, "deletionTimestamp").parse().ok(),
-            service_account: text(&object["spec"]["serviceAccountName"]),
-            node: text(&object["spec"]["nodeName"]),
-        })
-    }
-}
-
-fn method_verb(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "get",
-        Method::HEAD => "head",
-        Method::POST => "post",
-        Method::PUT => "put",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        _ => "options",
-    }
-}
-
-/// A refusal of the auth crate as an answer.
-pub(crate) fn refused(refusal: &Refusal) -> ApiError {
-    let status = refusal.status();
-    let reason = match refusal.code() {
-        400 => "BadRequest",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "NotFound",
-        409 => "Conflict",
-        422 => "Invalid",
-        _ => "InternalError",
-    };
-    let code = StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let message = status["message"].as_str().unwrap_or_default();
-    ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, message) }
 }
 
 #[cfg(test)]

@@ -1,11 +1,45 @@
 //! Answers that are not objects: Kubernetes' `Status`, with the reasons and the words that clients know.
 
-use std::borrow::Cow;
-
 use c5c3_kinds::Resource;
 use c5c3_schema::{Problem, ProblemKind, Problems};
 use http::StatusCode;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+/// Why a request cannot be served, in one word. Clients go by it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // They say it themselves.
+pub enum Reason {
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Expired,
+    Forbidden,
+    InternalError,
+    Invalid,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    RequestEntityTooLarge,
+    ServiceUnavailable,
+    Timeout,
+    TooManyRequests,
+    Unauthorized,
+    UnsupportedMediaType,
+    /// None is given.
+    #[serde(rename = "")]
+    Unknown,
+    /// A word of an admission webhook's.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl From<&str> for Reason {
+    fn from(word: &str) -> Self {
+        let read = Self::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(word));
+        read.unwrap_or_else(|_| Self::Other(word.to_owned()))
+    }
+}
 
 /// Why a request cannot be served.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +47,7 @@ pub struct ApiError {
     /// The HTTP status.
     pub code: StatusCode,
     /// The reason in one word, such as `NotFound`.
-    pub reason: Cow<'static, str>,
+    pub reason: Reason,
     /// The reason in words.
     pub message: String,
     /// What it is about.
@@ -26,7 +60,7 @@ pub struct ApiError {
 
 impl ApiError {
     /// An error without details.
-    pub fn new(code: StatusCode, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+    pub fn new(code: StatusCode, reason: impl Into<Reason>, message: impl Into<String>) -> Self {
         Self {
             code,
             reason: reason.into(),
@@ -39,34 +73,38 @@ impl ApiError {
 
     /// The request makes no sense.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+        Self::new(StatusCode::BAD_REQUEST, Reason::BadRequest, message)
     }
 
     /// The server did not do what it should have.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("Internal error occurred: {message}"))
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Reason::InternalError,
+            format!("Internal error occurred: {message}"),
+        )
     }
 
     /// There is no such path.
     pub fn no_such_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::new(StatusCode::NOT_FOUND, Reason::NotFound, "the server could not find the requested resource")
     }
 
     /// There is no such object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::about(StatusCode::NOT_FOUND, "NotFound", resource, name, "not found")
+        Self::about(StatusCode::NOT_FOUND, Reason::NotFound, resource, name, "not found")
     }
 
     /// There is such an object already.
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
-        Self::about(StatusCode::CONFLICT, "AlreadyExists", resource, name, "already exists")
+        Self::about(StatusCode::CONFLICT, Reason::AlreadyExists, resource, name, "already exists")
     }
 
     /// The object is not what the client thought.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified_plural());
-        Self { message, ..Self::about(StatusCode::CONFLICT, "Conflict", resource, name, "") }
+        Self { message, ..Self::about(StatusCode::CONFLICT, Reason::Conflict, resource, name, "") }
     }
 
     /// The object has changed since the client read it.
@@ -86,29 +124,29 @@ impl ApiError {
 
     /// The user may not do that.
     pub fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+        Self::new(StatusCode::FORBIDDEN, Reason::Forbidden, message)
     }
 
     /// Nobody may do that to this object.
     pub fn forbidden_object(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified_plural());
-        Self { message, ..Self::about(StatusCode::FORBIDDEN, "Forbidden", resource, name, "") }
+        Self { message, ..Self::about(StatusCode::FORBIDDEN, Reason::Forbidden, resource, name, "") }
     }
 
     /// The credentials are wrong.
     pub fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        Self::new(StatusCode::UNAUTHORIZED, Reason::Unauthorized, "Unauthorized")
     }
 
     /// The verb is not served here.
     pub fn not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Reason::MethodNotAllowed, message)
     }
 
     /// The revision is no longer known.
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GONE, "Expired", message)
+        Self::new(StatusCode::GONE, Reason::Expired, message)
     }
 
     /// The object is wrong, in these fields.
@@ -129,7 +167,7 @@ impl ApiError {
             .collect();
         Self {
             code: StatusCode::UNPROCESSABLE_ENTITY,
-            reason: "Invalid".into(),
+            reason: Reason::Invalid,
             message: format!("{kind} \"{name}\" is invalid: {text}"),
             details: json!({"name": name, "group": resource.group, "kind": resource.kind, "causes": causes}),
             retry_after: None,
@@ -137,13 +175,13 @@ impl ApiError {
         }
     }
 
-    fn about(code: StatusCode, reason: &'static str, resource: &Resource, name: &str, what: &str) -> Self {
+    fn about(code: StatusCode, reason: Reason, resource: &Resource, name: &str, what: &str) -> Self {
         let mut details = json!({"name": name, "kind": resource.plural});
         if !resource.group.is_empty() {
             details["group"] = resource.group.as_str().into();
         }
         let message = format!("{} \"{name}\" {what}", resource.qualified_plural());
-        Self { code, reason: reason.into(), message, details, retry_after: None, go_on: None }
+        Self { code, reason, message, details, retry_after: None, go_on: None }
     }
 
     /// The `Status` object.
@@ -152,8 +190,8 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code.as_u16(),
         });
-        if !self.reason.is_empty() {
-            status["reason"] = self.reason.as_ref().into();
+        if self.reason != Reason::Unknown {
+            status["reason"] = json!(self.reason);
         }
         if let Some(token) = &self.go_on {
             status["metadata"]["continue"] = token.as_str().into();
@@ -181,4 +219,20 @@ pub fn deleted(resource: &Resource, object: &Value) -> Value {
 /// The `Status` of something that was asked for by creating it, and is done.
 pub fn done() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_written_and_read_as_one_word_and_one_that_is_not_known_is_kept() {
+        for (reason, word) in
+            [(Reason::NotFound, "NotFound"), (Reason::Unknown, ""), (Reason::Other("Frost".into()), "Frost")]
+        {
+            assert_eq!((json!(reason), Reason::from(word)), (json!(word), reason));
+        }
+        assert_eq!(ApiError::new(StatusCode::BAD_GATEWAY, Reason::Unknown, "").to_value().get("reason"), None);
+        assert_eq!(ApiError::unauthorized().to_value()["reason"], "Unauthorized");
+    }
 }

@@ -37,7 +37,7 @@ impl Wanted {
         let query = Query::parse(uri.query().unwrap_or_default());
         let asked = Asked::parse(uri.path());
         let verb = match &asked {
-            Asked::Resource(target) => verb(method, target, &query),
+            Asked::Resource(target) => verb(method, target, &query).map_or("unknown", |verb| verb.as_str()),
             Asked::Path => "get",
         };
         Self { verb, path: uri.path().to_owned(), asked, dry_run: query.get("dryRun").is_some() }

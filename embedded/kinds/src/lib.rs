@@ -68,7 +68,7 @@ pub use defaults::{default, initial_status, prepare_create, prepare_status_updat
 pub use fields::fields;
 pub use openapi::{openapi_v2, openapi_v3, openapi_v3_index};
 pub use quantity::Quantity;
-pub use resource::{Custom, NameRule, Origin, Resource, ScalePaths, Subresource, VERBS, builtin, custom, find};
+pub use resource::{Custom, NameRule, Origin, Resource, ScalePaths, Subresource, VERBS, Verb, builtin, custom, find};
 pub use schema::{PROVENANCE, compiled, schema, schema_of_kind};
 pub use service::{has_health_port, has_node_ports};
 pub use table::{Column, IncludeObject, human_duration, partial, table};

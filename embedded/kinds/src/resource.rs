@@ -5,13 +5,61 @@ mod custom;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use builtin::builtin;
 pub use custom::{Custom, ScalePaths, custom};
 
-/// The verbs of a resource with storage, in the order in which discovery prints them.
-pub const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// What can be done with a resource, in the order in which discovery prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Make a new object.
+    Create,
+    /// Delete one object.
+    Delete,
+    /// Delete all that a selector selects.
+    DeleteCollection,
+    /// Read one object.
+    Get,
+    /// Read all that a selector selects.
+    List,
+    /// Change a part of an object.
+    Patch,
+    /// Replace an object.
+    Update,
+    /// Read changes as they happen.
+    Watch,
+}
+
+impl Verb {
+    /// As RBAC and discovery write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+/// The verbs of a resource with storage.
+pub const VERBS: &[Verb] = &[
+    Verb::Create,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Update,
+    Verb::Watch,
+];
 
 /// One resource: a kind as it is served in one group and version.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +83,7 @@ pub struct Resource {
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
     /// What can be done with it.
-    pub verbs: &'static [&'static str],
+    pub verbs: &'static [Verb],
     /// What hangs below its objects.
     pub subresources: Vec<Subresource>,
     /// What its objects may be called.
@@ -72,7 +120,7 @@ pub struct Subresource {
     /// That kind: `Scale`.
     pub kind: String,
     /// What can be done with it.
-    pub verbs: &'static [&'static str],
+    pub verbs: &'static [Verb],
 }
 
 /// What an object may be called.
@@ -97,7 +145,7 @@ impl Resource {
     }
 
     /// Whether requests may use the verb.
-    pub fn allows(&self, verb: &str) -> bool {
+    pub fn allows(&self, verb: Verb) -> bool {
         self.verbs.contains(&verb)
     }
 

@@ -29,7 +29,7 @@ use serde_json::Value;
 pub use ephemeral::validate_ephemeral_containers;
 pub use metadata::validate_metadata;
 
-use crate::resource::Resource;
+use crate::resource::{Resource, Verb};
 use report::Report;
 
 /// What is wrong with an object that is about to be created, or to replace `old`: its metadata, and for built-in kinds
@@ -39,7 +39,7 @@ use report::Report;
 /// status) is not held against its immutable fields, so for those [`validate_metadata`] is enough. A pod's ephemeral
 /// containers have [`validate_ephemeral_containers`].
 pub fn validate(resource: &Resource, object: &Value, old: Option<&Value>) -> Problems {
-    if !resource.allows("get") {
+    if !resource.allows(Verb::Get) {
         // A review or a binding is an act, not an object: what its metadata says is nobody's name.
         return Problems::new();
     }

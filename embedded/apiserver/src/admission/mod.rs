@@ -241,7 +241,7 @@ fn refusal(hook: &Webhook, status: &Value) -> ApiError {
         None => " without explanation".to_owned(),
     };
     let message = format!("admission webhook {:?} denied the request{why}", hook.name());
-    let reason = text("reason").unwrap_or_default().to_owned();
+    let reason = text("reason").unwrap_or_default();
     ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, message) }
 }
 
@@ -263,7 +263,7 @@ mod tests {
     fn a_refusal_is_never_a_success() {
         let hook = Webhook(json!({"name": "a.example.com"}));
         let refused = refusal(&hook, &json!({"code": 200, "reason": "Frost"}));
-        assert_eq!((refused.code, refused.reason.as_ref()), (StatusCode::BAD_REQUEST, "Frost"));
+        assert_eq!((refused.code, refused.reason), (StatusCode::BAD_REQUEST, "Frost".into()));
         assert_eq!(refused.message, "admission webhook \"a.example.com\" denied the request: Frost");
     }
 }

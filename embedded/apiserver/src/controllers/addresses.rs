@@ -14,7 +14,7 @@ use crate::object::{is_going, meta, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
 use crate::services;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs::{DeleteOptions, delete_object};
 
 /// The range of the cluster.
@@ -44,7 +44,7 @@ pub(super) async fn reconcile(server: &Arc<Server>) -> Result<(), ApiError> {
         } else if !is_going(address) {
             let options = DeleteOptions { uid: Some(meta(address, "uid").to_owned()), ..DeleteOptions::default() };
             match delete_object(server, &addresses, &addresses.key(None, name), &options).await {
-                Err(error) if error.reason != "NotFound" => return Err(error),
+                Err(error) if error.reason != Reason::NotFound => return Err(error),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use super::{CONTROLLERS, create, drop_finalizer, edit};
 use crate::object::{finalizers, is_going, meta, of_entry, timestamp};
 use crate::registry::Served;
 use crate::server::Server;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs::{DeleteOptions, FOREGROUND, ORPHAN, delete_as};
 
 /// As whom it deletes.
@@ -42,8 +42,9 @@ fn is_misplaced(owner: &Served, dependent: &Value) -> bool {
 /// own has to go when their kind is served no more.
 fn is_there(server: &Server, graph: &Graph, reference: &Value, dependent: &Value) -> bool {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
-    if graph.is_gone(text("uid")) {
-        return false;
+    if let Some(was_namespaced) = graph.gone(text("uid")) {
+        // As of one that is served: a reference from no namespace into one leads nowhere, and nothing follows from it.
+        return was_namespaced && meta(dependent, "namespace").is_empty();
     }
     let Some(served) = server.registry().of_kind(text("apiVersion"), text("kind")) else { return true };
     if is_misplaced(&served, dependent) {
@@ -118,7 +119,7 @@ async fn delete(server: &Arc<Server>, node: &Node, object: &Value, policy: Optio
     };
     match delete_as(server, &node.served, &node.key, &options, ACCOUNT).await {
         // Another of the same name is none of ours.
-        Err(error) if matches!(error.reason.as_ref(), "NotFound" | "Conflict") => Ok(()),
+        Err(error) if matches!(error.reason, Reason::NotFound | Reason::Conflict) => Ok(()),
         other => other.map(drop),
     }
 }
@@ -218,6 +219,8 @@ mod tests {
         graph.learn(&change(&server, &otter, "/river.example/otters/default/a"));
         assert_eq!(graph.forget("/river.example/otters/default/a"), ["map"]);
         assert!(!is_there(&server, &graph, &reference, &owned));
+        let in_no_namespace = json!({"metadata": {"name": "stays"}});
+        assert!(is_there(&server, &graph, &reference, &in_no_namespace), "it is never collected");
         graph.clear();
         assert!(!is_there(&server, &graph, &reference, &owned), "also when the watch starts over");
         server.stop().await;

@@ -8,7 +8,7 @@ use super::{Change, SERVER, drop_finalizer, edit, set_condition};
 use crate::object::{Head, finalizers, is_going, meta, meta_mut, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs::{DeleteOptions, Deleted, delete_object};
 
 /// Held by a definition whose objects must go first.
@@ -146,7 +146,7 @@ async fn clean_up(
             match delete_object(server, &served, &entry.key, &DeleteOptions::default()).await {
                 Ok(Deleted::Gone(_)) => left -= 1,
                 Ok(Deleted::Going(_)) => {}
-                Err(error) if error.reason == "NotFound" => left -= 1,
+                Err(error) if error.reason == Reason::NotFound => left -= 1,
                 Err(error) => return Err(error),
             }
         }

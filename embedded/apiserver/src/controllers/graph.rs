@@ -28,8 +28,8 @@ struct Known {
     nodes: HashMap<String, Node>,
     uids: HashMap<String, String>,
     dependents: HashMap<String, HashSet<String>>,
-    /// Owners that were seen to go while something depended on them, the latest last.
-    gone: VecDeque<String>,
+    /// Owners that were seen to go while something depended on them, the latest last, and whether they were in a namespace.
+    gone: VecDeque<(String, bool)>,
 }
 
 /// The uids of an object's owners.
@@ -89,14 +89,14 @@ impl Graph {
             if known.gone.len() >= MOST_GONE {
                 known.gone.pop_front();
             }
-            known.gone.push_back(uid);
+            known.gone.push_back((uid, node.served.resource.namespaced));
         }
         dependents.into_iter().chain(node.owners).collect()
     }
 
-    /// Whether an owner was seen to go. No object ever has its uid again.
-    pub(super) fn is_gone(&self, uid: &str) -> bool {
-        self.known().gone.iter().rev().any(|gone| gone == uid)
+    /// Of an owner that was seen to go, whether it was in a namespace. No object ever has its uid again.
+    pub(super) fn gone(&self, uid: &str) -> Option<bool> {
+        self.known().gone.iter().rev().find(|(gone, _)| gone == uid).map(|(_, was_namespaced)| *was_namespaced)
     }
 
     pub(super) fn node(&self, uid: &str) -> Option<Node> {

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use crate::object::{Head, asks_the_same, finalizers, meta, meta_mut, of_entry, put, timestamp};
 use crate::registry::Served;
 use crate::server::Server;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs::finish_deletion;
 
 pub(crate) use bootstrap::bootstrap;
@@ -294,7 +294,7 @@ pub(crate) async fn edit(
         match finish_deletion(server, served, &entry, &object).await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            Err(error) if error.reason == "Conflict" => continue,
+            Err(error) if error.reason == Reason::Conflict => continue,
             Err(error) => return Err(error),
         }
         let object = Arc::new(object);

@@ -9,7 +9,7 @@ use super::{CONTROLLERS, Change, create, edit, set_condition};
 use crate::object::{Head, finalizers, is_going, of_entry};
 use crate::registry::Served;
 use crate::server::Server;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs::{DeleteOptions, Deleted, delete_as};
 
 /// The ConfigMap that pods find the server's authority in.
@@ -126,7 +126,7 @@ async fn delete_all(server: &Arc<Server>, kinds: &[Arc<Served>], namespace: &str
                     let resource = format!("{}.{}", served.resource.plural, served.resource.group);
                     left.held.push((resource, object));
                 }
-                Err(error) if error.reason == "NotFound" => {}
+                Err(error) if error.reason == Reason::NotFound => {}
                 Err(error) => left.failures.push(error),
             }
         }

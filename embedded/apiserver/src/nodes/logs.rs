@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::object::{meta, timestamp};
 use crate::path::Query;
 use crate::reply::bytes_reply;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// How much is read of a node's complaint.
 const LONGEST_COMPLAINT: usize = 10_000;
@@ -47,7 +47,7 @@ pub(super) async fn serve(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 
 /// A node that cannot be reached. Clients know the case by a reason that is none.
 pub(super) fn unreachable(message: String) -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unknown, message)
 }
 
 /// What a node says that has no log to give.
@@ -58,9 +58,9 @@ async fn complaint(answer: Response<c5c3_relay::Body>) -> ApiError {
     let text = String::from_utf8_lossy(&body).trim().to_owned();
     match status {
         StatusCode::BAD_REQUEST => ApiError::bad_request(text),
-        StatusCode::NOT_FOUND => ApiError::new(status, "NotFound", text),
+        StatusCode::NOT_FOUND => ApiError::new(status, Reason::NotFound, text),
         StatusCode::INTERNAL_SERVER_ERROR => ApiError::internal(text),
-        other => ApiError::new(other, "", text),
+        other => ApiError::new(other, Reason::Unknown, text),
     }
 }
 
@@ -68,7 +68,7 @@ fn invalid(call: &Call<'_>, problems: &[String]) -> ApiError {
     let text = if let [only] = problems { only.clone() } else { format!("[{}]", problems.join(", ")) };
     let name = call.target.name.as_deref().unwrap_or_default();
     let message = format!("PodLogOptions \"{name}\" is invalid: {text}");
-    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid, message)
 }
 
 /// The question to the node, or all that is wrong with the one of the client.

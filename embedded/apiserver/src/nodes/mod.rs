@@ -10,6 +10,7 @@ mod streams;
 mod websocket;
 
 use axum::body::Body;
+use c5c3_kinds::Verb;
 use http::{Method, Response};
 use serde_json::Value;
 
@@ -44,12 +45,17 @@ impl Way {
 }
 
 /// Serves a request whose user may do what it asks for.
-pub(crate) async fn serve(call: &Call<'_>, way: Way, method: &Method, verb: &str) -> Result<Response<Body>, ApiError> {
+pub(crate) async fn serve(
+    call: &Call<'_>,
+    way: Way,
+    method: &Method,
+    verb: Option<Verb>,
+) -> Result<Response<Body>, ApiError> {
     let name = call.target.subresource.as_deref().unwrap_or_default();
     let known = call.served.resource.subresource(name).ok_or_else(ApiError::no_such_path)?;
     // What OPTIONS means is up to whoever is proxied to.
     let is_options = way == Way::Proxy && method == Method::OPTIONS;
-    if !known.verbs.contains(&verb) && !is_options {
+    if !verb.is_some_and(|verb| known.verbs.contains(&verb)) && !is_options {
         return Err(ApiError::not_allowed());
     }
     if way != Way::Log {

@@ -12,10 +12,23 @@ use crate::object::meta;
 use crate::path::Query;
 use crate::status::ApiError;
 
-/// What container runtimes speak over a WebSocket. Newer clients ask for more (`v5.channel.k8s.io`, SPDY within a
-/// WebSocket) first; refused at once, they go on with SPDY, as with older servers.
-const SUBPROTOCOLS: [&str; 4] =
-    ["v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io"];
+/// What container runtimes speak over a WebSocket.
+const SUBPROTOCOLS: [&str; 4] = [V4, "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io"];
+const V4: &str = "v4.channel.k8s.io";
+
+/// The fourth version with one more message, by which a client says that standard input has ended. Runtimes do not know
+/// that message, so this version is spoken where no client sends it: without standard input, and with a terminal, where
+/// input ends by a character. Clients that are refused, as those that want SPDY within a WebSocket, go on with SPDY.
+const V5: &str = "v5.channel.k8s.io";
+
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    /// Something that the runtime speaks, too.
+    AsIs,
+    /// The fifth version, which the runtime gets as the fourth.
+    V5,
+}
 
 /// Serves `pods/exec`, `pods/attach` and `pods/portforward`.
 pub(super) async fn serve(call: &Call<'_>, way: Way, method: &Method) -> Result<Response<Body>, ApiError> {
@@ -27,28 +40,40 @@ pub(super) async fn serve(call: &Call<'_>, way: Way, method: &Method) -> Result<
     let node = dial::address(call.server, node)?;
     let client = call.connection.clone().filter(|_| c5c3_relay::is_upgrade(&call.headers));
     let client = client.ok_or_else(|| ApiError::bad_request("Upgrade request required"))?;
-    if !is_spoken(&call.headers) {
+    let unknown = || {
         let message = format!("the WebSocket subprotocol is none of {}", SUBPROTOCOLS.join(", "));
-        return Err(ApiError::bad_request(message));
-    }
+        ApiError::bad_request(message)
+    };
+    let spoken = spoken(&call.headers, &call.query).ok_or_else(unknown)?;
     let wrong = |error: &dyn std::fmt::Display| ApiError::internal(error.to_string());
     let host = HeaderValue::from_str(&node.to_string()).map_err(|error| wrong(&error))?;
     let mut request =
         Request::builder().method(method).uri(path).body(Full::default()).map_err(|error| wrong(&error))?;
     *request.headers_mut() = c5c3_relay::forwarded(&call.headers, &host);
+    if spoken == Spoken::V5 {
+        request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(V4));
+    }
     let answer = dial::ask(call.server, node, request, Some(client)).await;
     // A refusal is passed on as it is, too: kubectl shows what the node says.
-    Ok(answer.map_err(|why| unreachable(format!("error dialing backend: {why}")))?.map(Body::new))
+    let mut answer = answer.map_err(|why| unreachable(format!("error dialing backend: {why}")))?.map(Body::new);
+    if spoken == Spoken::V5 && answer.headers().contains_key(header::SEC_WEBSOCKET_PROTOCOL) {
+        answer.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(V5));
+    }
+    Ok(answer)
 }
 
-/// Whether a client that speaks WebSocket speaks a kind that is understood.
-fn is_spoken(headers: &HeaderMap) -> bool {
+/// What a client speaks; none if that is not understood.
+fn spoken(headers: &HeaderMap, query: &Query) -> Option<Spoken> {
     if !c5c3_relay::upgrades_to(headers, "websocket") {
-        return true;
+        return Some(Spoken::AsIs);
     }
     let listed = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
-    let mut offered = listed.flat_map(|value| value.split(',')).map(str::trim).peekable();
-    offered.peek().is_none() || offered.any(|protocol| SUBPROTOCOLS.contains(&protocol))
+    let offered: Vec<&str> = listed.flat_map(|value| value.split(',')).map(str::trim).collect();
+    let never_ends_input = !query.is_on("stdin") || query.is_on("tty");
+    if offered.is_empty() || offered.iter().any(|protocol| SUBPROTOCOLS.contains(protocol)) {
+        return Some(Spoken::AsIs);
+    }
+    (offered.contains(&V5) && never_ends_input).then_some(Spoken::V5)
 }
 
 /// What is asked of the node.
@@ -97,21 +122,23 @@ mod tests {
     }
 
     #[test]
-    fn a_websocket_must_speak_what_runtimes_speak() {
-        let spoken = |upgrade: &'static str, protocols: &[&'static str]| {
+    fn a_websocket_must_speak_what_runtimes_speak_or_what_can_be_told_them() {
+        let spoken = |upgrade: &'static str, protocols: &[&'static str], query: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             headers.insert(header::UPGRADE, HeaderValue::from_static(upgrade));
             for protocol in protocols {
                 headers.append(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
             }
-            is_spoken(&headers)
+            spoken(&headers, &Query::parse(query))
         };
-        assert!(spoken("SPDY/3.1", &[]) && spoken("websocket", &[]));
-        assert!(
-            spoken("websocket", &["v4.channel.k8s.io"])
-                && spoken("websocket", &["v5.channel.k8s.io, v4.channel.k8s.io"])
-        );
-        assert!(!spoken("websocket", &["v5.channel.k8s.io"]) && !spoken("websocket", &["SPDY/3.1+portforward.k8s.io"]));
+        let as_is = Some(Spoken::AsIs);
+        assert_eq!([spoken("SPDY/3.1", &[], ""), spoken("websocket", &[], "")], [as_is; 2]);
+        assert_eq!(spoken("websocket", &[V4], "stdin=true"), as_is);
+        assert_eq!(spoken("websocket", &["v5.channel.k8s.io, v4.channel.k8s.io"], "stdin=true"), as_is);
+        assert_eq!(spoken("websocket", &[V5], "stdout=true"), Some(Spoken::V5));
+        assert_eq!(spoken("websocket", &[V5], "stdin=true&stdout=true&tty=true"), Some(Spoken::V5));
+        assert_eq!(spoken("websocket", &[V5], "stdin=true&stdout=true"), None, "its end could not be told");
+        assert_eq!(spoken("websocket", &["SPDY/3.1+portforward.k8s.io"], ""), None);
     }
 }

@@ -11,7 +11,7 @@ use crate::admission;
 use crate::call::Call;
 use crate::controllers::set_condition;
 use crate::object::{is_going, meta, of_entry, put};
-use crate::status::{ApiError, done};
+use crate::status::{ApiError, Reason, done};
 
 /// Puts a pod on a node, for good. The pod is the one that the path names, or else the binding.
 pub(super) async fn bind(call: &Call<'_>) -> Result<Done, ApiError> {
@@ -43,7 +43,7 @@ pub(super) async fn bind(call: &Call<'_>) -> Result<Done, ApiError> {
 fn check(binding: &Value, name: &str) -> Result<(), ApiError> {
     let invalid = |what: &str| {
         let message = format!("Binding \"{name}\" is invalid: {what}");
-        Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message))
+        Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid, message))
     };
     if !meta(binding, "name").is_empty() && meta(binding, "name") != name {
         return Err(ApiError::bad_request("name in URL does not match name in Binding object"));

@@ -11,7 +11,7 @@ use super::{Done, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{generate_name, meta, meta_mut, put, timestamp};
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::{conversion, quotas, services};
 
 /// How often a generated name is tried again when it is taken.
@@ -53,7 +53,7 @@ pub(super) fn begin(call: &Call<'_>, object: &mut Value) -> Result<(), ApiError>
             let message = "name or generateName is required";
             return Err(ApiError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "Invalid",
+                Reason::Invalid,
                 format!("{} \"\" is invalid: metadata.name: Required value: {message}", resource.kind),
             ));
         }

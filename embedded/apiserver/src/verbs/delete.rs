@@ -19,7 +19,7 @@ use crate::object::{finalizers, is_going, meta, meta_mut, of_entry, put, timesta
 use crate::path::{Query, Target};
 use crate::registry::Served;
 use crate::server::Server;
-use crate::status::{ApiError, deleted};
+use crate::status::{ApiError, Reason, deleted};
 
 /// Held while dependents go first.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -126,7 +126,7 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Done, ApiError>
         if !options.dry_run {
             match delete_object(call.server, &call.served, &entry.key, &options).await {
                 Ok(_) => {}
-                Err(error) if error.reason == "NotFound" => continue,
+                Err(error) if error.reason == Reason::NotFound => continue,
                 Err(error) => return Err(error),
             }
         }

@@ -16,7 +16,7 @@ use crate::controllers::set_condition;
 use crate::object::{is_going, meta, of_entry, put, timestamp};
 use crate::registry::Served;
 use crate::selector::Labels;
-use crate::status::{ApiError, done};
+use crate::status::{ApiError, Reason, done};
 
 /// How often a budget or a pod that changes meanwhile is looked at again.
 const TRIES: usize = 20;
@@ -45,7 +45,7 @@ pub(super) async fn evict(call: &Call<'_>) -> Result<Done, ApiError> {
             return Ok(answer);
         }
         match leave(call, &entry, pod, &options).await {
-            Err(error) if error.reason == "Conflict" && options.resource_version.is_none() && !guarded => {}
+            Err(error) if error.reason == Reason::Conflict && options.resource_version.is_none() && !guarded => {}
             other => return other.map(|()| answer),
         }
     }
@@ -79,7 +79,7 @@ async fn spend_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(),
         if budgets.len() > 1 {
             let message =
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-            return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message));
+            return Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, Reason::Unknown, message));
         }
         let Some((entry, mut budget)) = budgets.pop() else { return Ok(()) };
         if is_unhealthy_and_may_go(pod, &budget) {
@@ -97,7 +97,7 @@ async fn spend_budget(call: &Call<'_>, pod: &Value, dry_run: bool) -> Result<(),
         }
     }
     let message = "Timeout: couldn't update PodDisruptionBudget due to conflicts";
-    Err(ApiError { retry_after: Some(10), ..ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) })
+    Err(ApiError { retry_after: Some(10), ..ApiError::new(StatusCode::GATEWAY_TIMEOUT, Reason::Timeout, message) })
 }
 
 /// The budgets that the pod is under. An empty selector takes no pod.
@@ -156,7 +156,7 @@ fn spend(budget: &mut Value, pod: &str, now: Timestamp) -> Result<(), ApiError> 
 fn too_many(why: &str) -> ApiError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     let details = json!({"causes": [{"reason": "DisruptionBudget", "message": why}]});
-    ApiError { details, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+    ApiError { details, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, Reason::TooManyRequests, message) }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod watch;
 
 use axum::body::Body;
 use bytes::Bytes;
+use c5c3_kinds::Verb;
 use c5c3_store::Written;
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
@@ -58,7 +59,8 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
     if let Some(way) = call.target.subresource.as_deref().and_then(Way::of) {
         return nodes::serve(&call, way, method, verb).await;
     }
-    let form = Form::wanted(&call.headers, &call.query, call.served.resource.allows("get"))?;
+    let verb = verb.ok_or_else(ApiError::not_allowed)?;
+    let form = Form::wanted(&call.headers, &call.query, call.served.resource.allows(Verb::Get))?;
     if let Some(subresource) = call.target.subresource.clone() {
         return serve_below(call, &subresource, verb, form).await;
     }
@@ -66,9 +68,9 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
         return Err(ApiError::not_allowed());
     }
     match verb {
-        "watch" => watch::watch(&call, form).await,
-        "list" => list::list(&call, form).await,
-        "get" => {
+        Verb::Watch => watch::watch(&call, form).await,
+        Verb::List => list::list(&call, form).await,
+        Verb::Get => {
             let entry = get::entry(&call)?;
             if form == Form::Object && call.served.is_shown_as_stored(&entry.value) {
                 return Ok(bytes_reply(StatusCode::OK, "application/json", entry.value));
@@ -76,37 +78,38 @@ pub(crate) async fn serve(call: Call<'_>, method: &Method) -> Result<Response<Bo
             let object = get::shown(&call, &entry).await?;
             Ok(reply(&call, &Done::ok(form.object(&call.served.resource, object))))
         }
-        "create" if call.served.resource.is("", "Binding") => bind::bind(&call).await.map(|done| reply(&call, &done)),
-        "create" => create::create(&call).await.map(|done| formed(&call, form, done)),
-        "update" => update::update(&call).await.map(|done| formed(&call, form, done)),
-        "patch" => patch::patch(&call).await.map(|done| formed(&call, form, done)),
-        "delete" => delete::delete(&call).await.map(|done| reply(&call, &done)),
-        "deletecollection" => delete::delete_collection(&call).await.map(|done| reply(&call, &done)),
-        _ => Err(ApiError::not_allowed()),
+        Verb::Create if call.served.resource.is("", "Binding") => {
+            bind::bind(&call).await.map(|done| reply(&call, &done))
+        }
+        Verb::Create => create::create(&call).await.map(|done| formed(&call, form, done)),
+        Verb::Update => update::update(&call).await.map(|done| formed(&call, form, done)),
+        Verb::Patch => patch::patch(&call).await.map(|done| formed(&call, form, done)),
+        Verb::Delete => delete::delete(&call).await.map(|done| reply(&call, &done)),
+        Verb::DeleteCollection => delete::delete_collection(&call).await.map(|done| reply(&call, &done)),
     }
 }
 
-async fn serve_below(call: Call<'_>, subresource: &str, verb: &str, form: Form) -> Result<Response<Body>, ApiError> {
+async fn serve_below(call: Call<'_>, subresource: &str, verb: Verb, form: Form) -> Result<Response<Body>, ApiError> {
     let resource = &call.served.resource;
     let known = resource.subresource(subresource).ok_or_else(ApiError::no_such_path)?;
     if !known.verbs.contains(&verb) {
         return Err(ApiError::not_allowed());
     }
     match (subresource, verb) {
-        ("status" | "finalize" | "approval" | "ephemeralcontainers", "get") => {
+        ("status" | "finalize" | "approval" | "ephemeralcontainers", Verb::Get) => {
             let object = get::shown(&call, &get::entry(&call)?).await?;
             Ok(reply(&call, &Done::ok(form.object(resource, object))))
         }
-        ("status" | "finalize" | "approval" | "ephemeralcontainers", "update") => {
+        ("status" | "finalize" | "approval" | "ephemeralcontainers", Verb::Update) => {
             update::update(&call).await.map(|done| formed(&call, form, done))
         }
-        ("status" | "finalize" | "approval" | "ephemeralcontainers", "patch") => {
+        ("status" | "finalize" | "approval" | "ephemeralcontainers", Verb::Patch) => {
             patch::patch(&call).await.map(|done| formed(&call, form, done))
         }
         ("scale", _) => scale::scale(&call, verb).await.map(|done| reply(&call, &done)),
-        ("eviction", "create") => evict::evict(&call).await.map(|done| reply(&call, &done)),
-        ("binding", "create") => bind::bind(&call).await.map(|done| reply(&call, &done)),
-        ("token", "create") => crate::reviews::token(&call).await.map(|done| reply(&call, &done)),
+        ("eviction", Verb::Create) => evict::evict(&call).await.map(|done| reply(&call, &done)),
+        ("binding", Verb::Create) => bind::bind(&call).await.map(|done| reply(&call, &done)),
+        ("token", Verb::Create) => crate::reviews::token(&call).await.map(|done| reply(&call, &done)),
         _ => Err(ApiError::not_allowed()),
     }
 }

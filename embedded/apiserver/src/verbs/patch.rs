@@ -9,7 +9,7 @@ use super::update::{keep_what_is_not_written, store};
 use super::{Done, create, prepare};
 use crate::call::{Call, decode};
 use crate::object::{meta, meta_mut};
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// How often a patch is applied anew to an object that changed under it.
 const TRIES: usize = 10;
@@ -38,11 +38,11 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Done, ApiError> {
     for _ in 0..TRIES {
         match once(call, kind, &patch).await {
             Err(error)
-                if error.reason == "Conflict"
+                if error.reason == Reason::Conflict
                     && error.details.get("causes").is_none()
                     && !names_a_version(kind, &patch) => {}
             // It was created since an apply found it missing: what is there now is merged with.
-            Err(error) if kind == Kind::Apply && error.reason == "AlreadyExists" => {}
+            Err(error) if kind == Kind::Apply && error.reason == Reason::AlreadyExists => {}
             other => return other,
         }
     }
@@ -60,7 +60,7 @@ fn kind(call: &Call<'_>) -> Result<Kind, ApiError> {
             let message = format!(
                 "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml (not {other})"
             );
-            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message))
+            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Reason::UnsupportedMediaType, message))
         }
     }
 }
@@ -73,7 +73,7 @@ fn names_a_version(kind: Kind, patch: &Value) -> bool {
 async fn once(call: &Call<'_>, kind: Kind, patch: &Value) -> Result<Done, ApiError> {
     let (entry, old) = match live(call).await {
         Ok(found) => found,
-        Err(error) if kind == Kind::Apply && error.reason == "NotFound" && call.target.subresource.is_none() => {
+        Err(error) if kind == Kind::Apply && error.reason == Reason::NotFound && call.target.subresource.is_none() => {
             return apply_new(call, patch).await;
         }
         Err(error) => return Err(error),
@@ -166,9 +166,9 @@ async fn apply_new(call: &Call<'_>, patch: &Value) -> Result<Done, ApiError> {
 pub(super) fn patch_error(error: &PatchError) -> ApiError {
     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::BAD_REQUEST);
     let reason = match error.code() {
-        422 => "Invalid",
-        413 => "RequestEntityTooLarge",
-        _ => "BadRequest",
+        422 => Reason::Invalid,
+        413 => Reason::RequestEntityTooLarge,
+        _ => Reason::BadRequest,
     };
     ApiError::new(code, reason, error.to_string())
 }
@@ -178,9 +178,9 @@ fn apply_error(error: ApplyError) -> ApiError {
     let status = error.status();
     let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
     let reason = match &error {
-        ApplyError::Conflicts(_) => "Conflict",
-        ApplyError::Invalid(_) => "InternalError",
-        ApplyError::BadRequest(_) | ApplyError::TooDeep => "BadRequest",
+        ApplyError::Conflicts(_) => Reason::Conflict,
+        ApplyError::Invalid(_) => Reason::InternalError,
+        ApplyError::BadRequest(_) | ApplyError::TooDeep => Reason::BadRequest,
     };
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     ApiError { details: status["details"].clone(), ..ApiError::new(code, reason, error.to_string()) }

@@ -1,6 +1,6 @@
 //! The scale subresource: how many replicas, whatever the kind calls them.
 
-use c5c3_kinds::ScalePaths;
+use c5c3_kinds::{ScalePaths, Verb};
 use serde_json::{Value, json};
 
 use super::get::live;
@@ -8,18 +8,18 @@ use super::patch::patch_error;
 use super::{Done, update};
 use crate::call::{Call, decode};
 use crate::object::meta;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// Reads or changes the scale of an object.
-pub(super) async fn scale(call: &Call<'_>, verb: &str) -> Result<Done, ApiError> {
+pub(super) async fn scale(call: &Call<'_>, verb: Verb) -> Result<Done, ApiError> {
     let paths = paths(call);
     let (entry, old) = live(call).await?;
-    if verb == "get" {
+    if verb == Verb::Get {
         return Ok(Done::ok(of(call, &paths, &old)));
     }
     let current = of(call, &paths, &old);
     let sent = decode(&call.headers, &call.body)?;
-    let wanted = if verb == "patch" {
+    let wanted = if verb == Verb::Patch {
         let is_json = call
             .headers
             .get(http::header::CONTENT_TYPE)
@@ -40,7 +40,7 @@ pub(super) async fn scale(call: &Call<'_>, verb: &str) -> Result<Done, ApiError>
             "Scale.autoscaling \"{}\" is invalid: spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0",
             meta(&old, "name")
         );
-        return Err(ApiError::new(http::StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message));
+        return Err(ApiError::new(http::StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid, message));
     }
     let mut new = old.clone();
     *at_mut(&mut new, &paths.spec_replicas) = replicas.into();

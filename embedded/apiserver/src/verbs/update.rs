@@ -11,7 +11,7 @@ use super::{Done, create, finish_deletion, prepare};
 use crate::admission;
 use crate::call::Call;
 use crate::object::{asks_the_same, finalizers, is_going, is_unchanged, meta, meta_mut, put};
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::{conversion, quotas, services};
 
 /// How often an update without a resource version is tried again when it is overtaken.
@@ -35,7 +35,7 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Done, ApiError> {
     let overtaken = ApiError::modified(&call.served.resource, &name);
     for _ in 0..TRIES {
         let (entry, old) = match live(call).await {
-            Err(error) if error.reason == "NotFound" && comes_by_update(call) => return come(call, object).await,
+            Err(error) if error.reason == Reason::NotFound && comes_by_update(call) => return come(call, object).await,
             other => other?,
         };
         if unconditional && !takes_unconditional_updates(&call.served.resource) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::{meta, name_of, name_of_list};
 use super::{Dialect, parameters, root};
-use crate::resource::{Resource, Subresource, gvk};
+use crate::resource::{Resource, Subresource, Verb, gvk};
 
 const JSON: &[&str] = &["application/json", "application/yaml"];
 const PATCHES: &[&str] = &[
@@ -29,11 +29,11 @@ pub(super) fn paths(dialect: Dialect, resources: &[&Resource]) -> Map<String, Va
             format!("{base}/{}", resource.plural)
         };
         paths.insert(collection.clone(), place.collection(&collection));
-        if resource.namespaced && resource.allows("list") {
+        if resource.namespaced && resource.allows(Verb::List) {
             let everywhere = format!("{base}/{}", resource.plural);
             paths.insert(everywhere.clone(), place.everywhere(&everywhere));
         }
-        if resource.allows("get") {
+        if resource.allows(Verb::Get) {
             let item = format!("{collection}/{{name}}");
             paths.insert(item.clone(), place.item(&item));
         }
@@ -52,25 +52,28 @@ struct Place<'r> {
 }
 
 /// HTTP method, verb that allows it, and what OpenAPI calls the action.
-type Act = (&'static str, &'static str, &'static str);
+type Act = (&'static str, Verb, &'static str);
 
 impl Place<'_> {
     fn collection(&self, path: &str) -> Value {
-        let acts: [Act; 3] =
-            [("get", "list", "list"), ("post", "create", "post"), ("delete", "deletecollection", "deletecollection")];
+        let acts: [Act; 3] = [
+            ("get", Verb::List, "list"),
+            ("post", Verb::Create, "post"),
+            ("delete", Verb::DeleteCollection, "deletecollection"),
+        ];
         self.item_of(path, &acts, "")
     }
 
     fn everywhere(&self, path: &str) -> Value {
-        self.item_of(path, &[("get", "list", "list")], "ForAllNamespaces")
+        self.item_of(path, &[("get", Verb::List, "list")], "ForAllNamespaces")
     }
 
     fn item(&self, path: &str) -> Value {
         let acts: [Act; 4] = [
-            ("get", "get", "get"),
-            ("put", "update", "put"),
-            ("patch", "patch", "patch"),
-            ("delete", "delete", "delete"),
+            ("get", Verb::Get, "get"),
+            ("put", Verb::Update, "put"),
+            ("patch", Verb::Patch, "patch"),
+            ("delete", Verb::Delete, "delete"),
         ];
         self.item_of(path, &acts, "")
     }
@@ -78,7 +81,7 @@ impl Place<'_> {
     fn item_of(&self, path: &str, acts: &[Act], suffix: &str) -> Value {
         let resource = self.resource;
         let mut item = Map::new();
-        for (method, _, action) in acts.iter().filter(|(_, verb, _)| resource.allows(verb)) {
+        for (method, _, action) in acts.iter().filter(|(_, verb, _)| resource.allows(*verb)) {
             let kind = (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str());
             item.insert((*method).to_owned(), self.operation(action, kind, suffix));
         }
@@ -91,12 +94,12 @@ impl Place<'_> {
         let connects = below.kind.ends_with("Options");
         for verb in below.verbs {
             let (method, action) = match *verb {
-                "get" => ("get", "get"),
-                "create" => ("post", "post"),
-                "update" => ("put", "put"),
-                "patch" => ("patch", "patch"),
-                "delete" => ("delete", "delete"),
-                _ => continue,
+                Verb::Get => ("get", "get"),
+                Verb::Create => ("post", "post"),
+                Verb::Update => ("put", "put"),
+                Verb::Patch => ("patch", "patch"),
+                Verb::Delete => ("delete", "delete"),
+                Verb::DeleteCollection | Verb::List | Verb::Watch => continue,
             };
             let action = if connects { "connect" } else { action };
             let kind = (below.group.as_str(), below.version.as_str(), below.kind.as_str());

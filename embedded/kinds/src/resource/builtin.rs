@@ -2,16 +2,17 @@
 
 use std::sync::LazyLock;
 
-use super::{NameRule, Origin, Resource, Subresource, VERBS};
+use super::{NameRule, Origin, Resource, Subresource, VERBS, Verb};
 
-const CREATE: &[&str] = &["create"];
-const GET: &[&str] = &["get"];
-const READ: &[&str] = &["get", "list", "watch"];
-const CHANGE: &[&str] = &["get", "patch", "update"];
-const STREAM: &[&str] = &["create", "get"];
-const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
+const CREATE: &[Verb] = &[Verb::Create];
+const GET: &[Verb] = &[Verb::Get];
+const READ: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch];
+const CHANGE: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
+const STREAM: &[Verb] = &[Verb::Create, Verb::Get];
+const PROXY: &[Verb] = &[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update];
 /// Namespaces cannot be deleted by the dozen.
-const ONE_BY_ONE: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
+const ONE_BY_ONE: &[Verb] =
+    &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
 
 /// Every built-in resource.
 pub fn builtin() -> &'static [Resource] {
@@ -61,9 +62,9 @@ impl Row {
         self
     }
 
-    fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
+    fn verbs(mut self, verbs: &'static [Verb]) -> Self {
         self.0.verbs = verbs;
-        if !verbs.contains(&"list") {
+        if !verbs.contains(&Verb::List) {
             self.0.list_kind.clear();
         }
         self
@@ -86,7 +87,7 @@ impl Row {
         self
     }
 
-    fn sub(mut self, name: &str, group: &str, version: &str, kind: &str, verbs: &'static [&'static str]) -> Self {
+    fn sub(mut self, name: &str, group: &str, version: &str, kind: &str, verbs: &'static [Verb]) -> Self {
         self.0.subresources.push(Subresource {
             name: name.to_owned(),
             group: group.to_owned(),
@@ -98,7 +99,7 @@ impl Row {
     }
 
     /// A subresource that speaks the kind itself.
-    fn own(self, name: &str, verbs: &'static [&'static str]) -> Self {
+    fn own(self, name: &str, verbs: &'static [Verb]) -> Self {
         let (group, version, kind) = (self.0.group.clone(), self.0.version.clone(), self.0.kind.clone());
         self.sub(name, &group, &version, &kind, verbs)
     }
@@ -125,7 +126,7 @@ fn core() -> Vec<Row> {
             .short(&["ns"])
             .verbs(ONE_BY_ONE)
             .named(NameRule::DnsLabel)
-            .own("finalize", &["update"])
+            .own("finalize", &[Verb::Update])
             .status(),
         row("Node", "nodes").cluster().short(&["no"]).sub("proxy", "", "v1", "NodeProxyOptions", PROXY).status(),
         row("PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).status(),

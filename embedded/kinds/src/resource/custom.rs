@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{NameRule, Origin, Resource, Subresource, VERBS, api_version};
+use super::{NameRule, Origin, Resource, Subresource, VERBS, Verb, api_version};
 use crate::read::{bool_at, list_at, str_at, strings_at};
 use crate::table::Column;
 
-const CHANGE: &[&str] = &["get", "patch", "update"];
+const CHANGE: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
 /// What a CustomResourceDefinition says of one of its versions, beyond what every resource has.
 #[derive(Debug, PartialEq)]

@@ -81,6 +81,25 @@ fn commands_run_in_containers_with_streams_codes_and_terminals() {
 }
 
 #[test]
+fn a_running_pod_is_debugged_by_containers_that_are_added_to_it() {
+    let desk = Desk::open();
+    desk.apply(&pod("web", &[sh("app", "sleep 12345")], "Always"));
+    desk.ready("web");
+    let debug = format!("kubectl debug web --image={BUSYBOX}");
+    desk.says(&format!("{debug} --target=app -c watcher -q -- sh -c 'echo watching; sleep 1000' 2>/dev/null"), "");
+    desk.until("kubectl logs web -c watcher", "watching");
+    // It sees the processes of its target, and streams lead into it as into any other.
+    desk.tells("kubectl exec web -c watcher -- ps", "sleep 12345");
+    desk.says("printf 'a b' | kubectl exec -i web -c watcher -- wc -w", "2");
+    desk.tells(&format!("printf 'echo sum $((40+2))\\nexit 3\\n' | {debug} -i -c talker -- sh"), "sum 42");
+    let ended = "kubectl get pod web -o 'jsonpath={.status.ephemeralContainerStatuses[1].state.terminated.exitCode}'";
+    desk.until(ended, "3");
+    let status = "{.status.phase} {.status.containerStatuses[0].ready} {.status.containerStatuses[0].restartCount}";
+    desk.says(&format!("kubectl get pod web -o 'jsonpath={status}'"), "Running true 0");
+    desk.fails(&format!("{debug} -c app -- true"), "Duplicate value");
+}
+
+#[test]
 fn ports_are_forwarded_and_pods_are_proxied() {
     let desk = Desk::open();
     let serve = "mkdir -p /www; echo '<a href=\"/next\">page</a>' > /www/index.html; exec httpd -f -p 8080 -h /www";

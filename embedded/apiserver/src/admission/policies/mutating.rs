@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{BUDGET, InForce, in_force};
 use crate::admission::review::Request;
 use crate::object::meta;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 use crate::verbs;
 
 /// The policies that are in force.
@@ -76,7 +76,7 @@ impl InForce {
         let (policy, binding) = (meta(&self.policy, "name"), meta(&self.binding, "name"));
         let message = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
         let mut error = ApiError::forbidden_object(&request.call.served.resource, &request.name, &message);
-        (error.code, error.reason) = (StatusCode::UNPROCESSABLE_ENTITY, "Invalid".into());
+        (error.code, error.reason) = (StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid);
         error.details["causes"] = json!([{"message": message}]);
         error
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{BUDGET, InForce, evaluate, in_force};
 use crate::admission::review::Request;
 use crate::object::meta;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// Refuses what a policy refuses, and warns of what one warns of.
 pub(in crate::admission) fn admit(request: &Request<'_>, object: &Value) -> Result<(), ApiError> {
@@ -76,12 +76,12 @@ impl InForce {
         let message = format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {why}");
         let mut error = ApiError::forbidden_object(&request.call.served.resource, &request.name, &message);
         let (code, reason) = match reason {
-            "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-            "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
-            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
-            _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+            "Unauthorized" => (StatusCode::UNAUTHORIZED, Reason::Unauthorized),
+            "Forbidden" => (StatusCode::FORBIDDEN, Reason::Forbidden),
+            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid),
         };
-        (error.code, error.reason) = (code, reason.into());
+        (error.code, error.reason) = (code, reason);
         error.details["causes"] = json!([{"message": message}]);
         Err(error)
     }

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use self::place::{Place, Scheme};
 use super::dial;
 use crate::call::Call;
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// The largest page whose links are rewritten.
 const LARGEST_PAGE: usize = 16 * 1024 * 1024;
@@ -31,7 +31,7 @@ pub(super) async fn serve(call: &Call<'_>, method: &Method) -> Result<Response<B
     let answer = send(call, &place, request, client).await;
     let answer = answer.map_err(|why| {
         let message = format!("error trying to reach service: {why}");
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Reason::ServiceUnavailable, message)
     })?;
     rewritten(answer, prefix, &place).await
 }

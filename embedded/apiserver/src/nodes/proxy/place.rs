@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::nodes::{dial, find};
 use crate::object::{meta, of_entry};
-use crate::status::ApiError;
+use crate::status::{ApiError, Reason};
 
 /// How it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ fn slices(call: &Call<'_>, service: &str) -> Result<Vec<Value>, ApiError> {
 
 /// All addresses that are ready to serve a port of a Service. There is at least one.
 fn endpoints(service: &Value, slices: &[Value], name: Name<'_>) -> Result<Vec<SocketAddr>, ApiError> {
-    let unavailable = |message| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message);
+    let unavailable = |message| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, Reason::ServiceUnavailable, message);
     let ports: Vec<&Value> = service["spec"]["ports"].as_array().into_iter().flatten().collect();
     let number = name.port.parse::<u16>().ok().map(Value::from);
     let wanted = match ports.as_slice() {
