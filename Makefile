@@ -22,7 +22,7 @@ MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply children job_order plan plan_c
 REPORT := target/nextest/default/junit.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help up down clients test images check lint fuzz mutants bench crds contracts kubectl packages registry
+.PHONY: help up down dist clients test images check lint fuzz mutants bench crds contracts kubectl packages registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -31,6 +31,10 @@ up: packages ## Start a cluster on this machine, in the background
 	cargo build --release --locked -p c5c3
 	@mkdir -p $(CACHE)/bin && ln -sf $(CARGO_TARGET_DIR)/release/c5c3 $(CACHE)/bin/c5c3
 	$(CARGO_TARGET_DIR)/release/c5c3 up --detach
+
+dist: packages ## Build the program as it is published, and the image of it; takes longer than a release build
+	cargo build --profile dist --locked -p c5c3
+	$(CARGO_TARGET_DIR)/dist/c5c3 image build c5c3
 
 clients: kubectl $(PYTHON) ## Install kubectl and the OpenStack client, for a machine that has none
 	@mkdir -p $(CACHE)/bin && ln -sf $(CACHE)/python/bin/openstack $(CACHE)/bin/openstack

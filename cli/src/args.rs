@@ -244,8 +244,11 @@ pub(crate) struct StatusArgs {
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
     /// Stay until all is ready
-    #[arg(short, long)]
+    #[arg(long)]
     pub(crate) wait: bool,
+    /// Stay, and show it again whenever it changes, until Ctrl-C
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) watch: bool,
     /// How many seconds to stay
     #[arg(long, value_name = "SECONDS", default_value_t = 300, requires = "wait")]
     pub(crate) timeout: u64,

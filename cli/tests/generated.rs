@@ -54,3 +54,11 @@ fn generating_again_changes_nothing_and_removes_what_is_gone() {
     assert!(status.success());
     assert_eq!(files(folder.path()), before);
 }
+
+/// Cargo resets `strip` for a package that has a profile of its own: the program had 40 MB of symbols once.
+#[test]
+fn the_release_profile_strips_the_program() {
+    let manifest = include_str!("../../Cargo.toml");
+    assert!(manifest.contains("strip = \"symbols\""));
+    assert!(!manifest.contains(".package.c5c3]"), "a profile of the linked package needs its own strip");
+}

@@ -7,6 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::json;
+use tokio::io::AsyncBufReadExt as _;
 
 /// What a command prints, and its exit code.
 async fn c5c3(kubeconfig: std::path::PathBuf, arguments: &'static [&'static str]) -> (String, Option<i32>) {
@@ -50,6 +51,37 @@ async fn a_control_plane_that_waits_is_shown_with_its_reason() {
     assert!(text.contains("storageclass/gold") && code == Some(1), "{text}");
     let (text, code) = c5c3(kubeconfig, &["why", "keystone/keystone"]).await;
     assert!(text.contains("there is no keystone/keystone") && code == Some(2), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watched_status_is_shown_again_when_it_changes() {
+    let cluster = TestCluster::start().await.unwrap();
+    cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
+    let port = cluster.listen().unwrap();
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_c5c3"));
+    command.args(["status", "-w"]).env("KUBECONFIG", port.kubeconfig());
+    let mut watching = command.stdout(std::process::Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = tokio::io::BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut until = async |part: &str| {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains(part) {
+                return;
+            }
+        }
+        panic!("it ended without a line with {part}");
+    };
+    until("there is no ControlPlane").await;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("c5c3.io", "v1alpha1", "ControlPlane"));
+    let planes: Api<DynamicObject> = Api::namespaced_with(cluster.client(), cluster.namespace(), &resource);
+    let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "lab"},
+        "spec": {"services": {"keystone": {}}}});
+    planes.patch("lab", &PatchParams::apply("test").force(), &Patch::Apply(plane)).await.unwrap();
+    until("controlplane/lab").await;
+    let status = json!({"status": {"phase": "Ready",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "StorageClassMissing", "message": "it is missing"}]}});
+    planes.patch_status("lab", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    until("controlplane/lab").await;
+    assert!(watching.try_wait().unwrap().is_none(), "it stays");
 }
 
 /// Runs a command on a cluster with other variables, and gives what it prints on both channels, and its exit code.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_kit::KindRef;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -37,10 +38,16 @@ pub(crate) use world::World;
 /// How often a cluster is looked at that is waited for.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// What to say of a cluster without a cloud.
+const NONE: &str = "there is no ControlPlane; create one: `c5c3 up`, or kubectl apply -f FILE\n";
+
 pub(crate) fn status(args: &StatusArgs) -> Done {
     block_on(async {
         let begun = Instant::now();
         let asked = Asked::new(&args.cluster).await?;
+        if args.watch {
+            return watch(&asked, args.output).await;
+        }
         loop {
             let world = asked.look().await?;
             let mut trees = overview(&world);
@@ -52,8 +59,7 @@ pub(crate) fn status(args: &StatusArgs) -> Done {
             }
             if trees.is_empty() && world.unready.is_none() {
                 asked.why_empty(&world).await?;
-                let none = "there is no ControlPlane; create one: `c5c3 up`, or kubectl apply -f FILE\n";
-                shown(&trees, &world, args.output, is_ready, none)?;
+                shown(&trees, &world, args.output, is_ready, NONE)?;
                 return Ok(ExitCode::FAILURE);
             }
             trees.extend(endpoints::silent(&world).await);
@@ -61,6 +67,37 @@ pub(crate) fn status(args: &StatusArgs) -> Done {
             return Ok(if is_ready { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     })?
+}
+
+/// Prints the status, and prints it again when more of it has changed than the age of something. An API server that stops to
+/// answer, as it does while its cluster restarts, is asked again.
+async fn watch(asked: &Asked<'_>, output: Output) -> Done {
+    let (begun, mut last) = (Timestamp::now(), None);
+    loop {
+        match asked.look().await {
+            Ok(mut world) => {
+                let trees = overview(&world);
+                let now = std::mem::replace(&mut world.now, begun);
+                let seen = text(&overview(&world), &world);
+                world.now = now;
+                if last.as_ref() != Some(&seen) {
+                    let is_ready = !trees.is_empty() && world.unready.is_none() && trees.iter().all(Tree::is_ready);
+                    if last.is_some() && output == Output::Text {
+                        print("\n")?;
+                    }
+                    shown(&trees, &world, output, is_ready, NONE)?;
+                    last = Some(seen);
+                }
+            }
+            Err(why) if last.as_ref() == Some(&why) => {}
+            Err(why) if last.is_some() => {
+                eprintln!("{why}");
+                last = Some(why);
+            }
+            Err(why) => return Err(why),
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
 }
 
 pub(crate) fn why(args: &WhyArgs) -> Done {

@@ -37,7 +37,18 @@ fn control_plane(world: &World, object: &Object) -> Tree {
     }
     children.sort_by_key(|(place, _)| *place);
     let tree = Tree::new(title(object), says(world, object)).state(state(object));
+    let tree = if children.is_empty() && asks_for_nothing(object) {
+        tree.remedy("its spec asks for no service: add spec.services.keystone, or start with examples/controlplane/")
+    } else {
+        tree
+    };
     tree.children(children.into_iter().map(|(_, tree)| tree).collect())
+}
+
+/// Whether a ControlPlane is ready only because nothing is to run.
+fn asks_for_nothing(object: &Object) -> bool {
+    let is_empty = |part: &str| object.value["spec"][part].as_object().is_none_or(serde_json::Map::is_empty);
+    is_empty("services") && is_empty("infrastructure")
 }
 
 /// The place of a part among all of them; what is no part comes last.
@@ -54,7 +65,7 @@ fn is_part(object: &Object) -> bool {
 fn part(world: &World, object: &Object) -> Tree {
     let tree = Tree::new(object.reference.short(), says(world, object)).state(state(object));
     if object.wait.is_none() {
-        return tree;
+        return tree.children(unwritten(world, object));
     }
     let running = world.owned_by(object).filter(|child| runs(child) && child.wait.is_some());
     let mut children: Vec<Tree> = running.map(|child| part(world, child)).collect();
@@ -66,6 +77,19 @@ fn part(world: &World, object: &Object) -> Tree {
         );
     }
     tree.children(children)
+}
+
+/// The backups of an object's Secrets that are not in the store. They keep nothing from being ready, and are missed when a
+/// Secret is lost.
+fn unwritten(world: &World, object: &Object) -> Vec<Tree> {
+    let pushes = world.owned_by(object).filter(|child| child.kind() == "PushSecret");
+    let told = |push: &Object| {
+        let why = push.wait.as_ref()?.now.clone().unwrap_or_else(|| "is not written yet".to_owned());
+        let remedy =
+            format!("spec.secretStoreRef of {} names the store: correct it, or create it", object.reference.short());
+        Some(Tree::new(push.reference.short(), format!("not backed up: {why}")).remedy(remedy))
+    };
+    pushes.filter_map(told).collect()
 }
 
 /// Whether the object runs pods, or stands for some that do.

@@ -374,3 +374,23 @@ fn a_tree_is_a_value_too() {
     assert_eq!((&value["state"], &value["object"]), (&json!("Waiting"), &json!("controlplane/lab in cellar")));
     assert_eq!(value["children"][0]["object"], "mariadb/mariadb");
 }
+
+#[test]
+fn a_control_plane_that_asks_for_nothing_and_a_backup_that_is_not_written_are_told() {
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 1}]}});
+    let told = status(vec![object("c5c3.io/v1alpha1", "ControlPlane", "lab", "", &ready)]);
+    assert!(told.contains("✓ controlplane/lab") && told.contains("add spec.services.keystone"), "{told}");
+
+    let keystone = object("keystone.openstack.c5c3.io/v1alpha1", "Keystone", "keystone", "", &ready);
+    let failed = json!({"status": {"conditions": [not_ready("Errored", "could not get SecretStore \"nowhere\"")]}});
+    let push = object(
+        "external-secrets.io/v1alpha1",
+        "PushSecret",
+        "keystone-fernet-keys-backup",
+        "keystone-keystone",
+        &failed,
+    );
+    let told = status(vec![keystone, push]);
+    assert!(told.contains("✓ keystone/keystone") && told.contains("not backed up: "), "{told}");
+    assert!(told.contains("spec.secretStoreRef of keystone/keystone names the store"), "{told}");
+}

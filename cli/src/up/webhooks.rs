@@ -3,21 +3,29 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::{Problem, problem};
 use c5c3_auth::Pki;
+use c5c3_kinds::Quantity;
 use c5c3_kit::Operator;
 use c5c3_kit::webhook::{self, Certificates};
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use kube::Client;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, ResourceExt as _};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::operators::apply;
-use crate::{manifests, operator};
+use crate::{manifests, operator, rules};
 
 /// How long the certificate is good for. A new one is written with each start.
 const LIFE: Duration = Duration::from_hours(24 * 365);
@@ -37,7 +45,11 @@ pub(super) async fn start(
     let address = listener.local_addr().map_err(|error| failed(&error))?;
     let authority = certify(folder).map_err(|error| failed(&error))?;
     let operators = operator::all(false);
-    let webhooks = operator::webhooks(&operators, false);
+    let machine = Machine { planes: planes(client, tasks, stop), disk: disk(folder) };
+    let reviewers = operator::all(false);
+    let webhooks = operator::webhooks(&operators, false).reviewed(move |object| {
+        rules::review(&reviewers, object).into_vec().into_iter().chain(machine.review(object)).collect()
+    });
     let (certificates, stop) = (Certificates::in_folder(folder), stop.clone());
     tasks.spawn(async move {
         if let Err(error) = webhook::serve(listener, webhooks, certificates, stop).await {
@@ -48,6 +60,83 @@ pub(super) async fn start(
     let known = kinds.filter_map(|(version, kind)| c5c3_api::find(version, kind));
     let rules: Vec<Value> = known.map(manifests::rule).collect();
     apply(client, &registration(address, &authority, &rules)).await.map_err(|error| failed(&error))
+}
+
+/// What is refused here beside an invalid spec: what this cluster, on this machine, cannot have.
+struct Machine {
+    planes: Store<Plane>,
+    /// The size of the disk that volumes are on, in bytes.
+    disk: u64,
+}
+
+type Plane = PartialObjectMeta<ControlPlane>;
+
+impl Machine {
+    fn review(&self, object: &Value) -> Vec<Problem> {
+        if object["kind"] != "ControlPlane" {
+            return Vec::new();
+        }
+        let planes = self.planes.state();
+        let planes = planes.iter().filter(|plane| plane.metadata.deletion_timestamp.is_none());
+        let beside = beside(object, planes.map(|plane| (plane.namespace().unwrap_or_default(), plane.name_any())));
+        beside.into_iter().chain(too_large(object, self.disk)).collect()
+    }
+}
+
+/// The ControlPlanes of the cluster, as they are now.
+fn planes(client: &Client, tasks: &TaskTracker, stop: &CancellationToken) -> Store<Plane> {
+    let (store, writer) = reflector::store();
+    let watch = watcher(Api::<Plane>::all(client.clone()), watcher::Config::default());
+    let reflected = reflector::reflector(writer, watch.default_backoff());
+    tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
+        // An error is retried; a ControlPlane that is missed meanwhile is explained by its operator.
+        let mut reflected = pin!(reflected);
+        while reflected.next().await.is_some() {}
+    }));
+    store
+}
+
+/// The problem of a new ControlPlane in a namespace that has one. The parts have fixed names, so both would ask for the same
+/// MariaDB. Later changes of one that is there are not refused: its operator explains it.
+fn beside(object: &Value, planes: impl Iterator<Item = (String, String)>) -> Option<Problem> {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let here: Vec<String> = planes.filter(|(found, _)| found == namespace).map(|(_, name)| name).collect();
+    let other = here.first().filter(|_| !here.iter().any(|found| found == name))?;
+    Some(problem(
+        "metadata.namespace",
+        format!(
+            "the namespace {namespace} already has controlplane/{other}, and each namespace can have one ControlPlane"
+        ),
+        "create it in another namespace",
+    ))
+}
+
+/// A size that no field has by default. Volumes are folders, so a smaller disk holds the usual ones for a while.
+const USUAL: u64 = 100 << 30;
+
+/// The sizes of volumes that the disk can never hold. A volume cannot shrink, so this has to be said before there is one.
+fn too_large(object: &Value, disk: u64) -> Vec<Problem> {
+    let parts = object["spec"]["infrastructure"].as_object().into_iter().flatten();
+    let judge = |(part, spec): (&String, &Value)| {
+        let asked = spec["storageSize"].as_str()?;
+        let bytes = u64::try_from(Quantity::parse(asked)?.units()).ok()?;
+        (bytes > disk.max(USUAL)).then(|| {
+            let held = disk >> 30;
+            problem(
+                format!("spec.infrastructure.{part}.storageSize"),
+                format!("{asked} is more than the {held}Gi of this machine's disk, and a volume cannot shrink later"),
+                "ask for less than the disk has",
+            )
+        })
+    };
+    parts.filter_map(judge).collect()
+}
+
+/// The size of the disk that a folder is on.
+fn disk(folder: &Path) -> u64 {
+    let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
+    rustix::fs::statvfs(existing).map_or(u64::MAX, |stat| stat.f_blocks.saturating_mul(stat.f_frsize))
 }
 
 /// Writes a certificate for this machine, and gives the authority that signed it.
@@ -107,6 +196,46 @@ mod tests {
         let Err(Error::Api(refused)) = create("role:admin or").await else { panic!("it was taken") };
         let field = "spec.services.keystone.policyOverrides.rules.identity:list_users";
         assert!(refused.code == 422 && refused.message.contains(field), "{refused:?}");
+
+        // The parts of a ControlPlane have fixed names, and volumes cannot shrink.
+        let plane = |name: &str, size: &str| {
+            let spec = json!({"infrastructure": {"mariadb": {"storageSize": size}}});
+            let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": name}, "spec": spec});
+            serde_json::from_value::<DynamicObject>(plane).unwrap()
+        };
+        let create = async |name: &str, size: &str| planes.create(&PostParams::default(), &plane(name, size)).await;
+        let Err(Error::Api(refused)) = create("lab", "100Ti").await else { panic!("it was taken") };
+        assert!(refused.message.contains("infrastructure.mariadb.storageSize: 100Ti is more than the "), "{refused:?}");
+        create("lab", "1Gi").await.unwrap();
+        let second = async || {
+            let params = PostParams { dry_run: true, ..PostParams::default() };
+            let Err(Error::Api(refused)) = planes.create(&params, &plane("second", "1Gi")).await else { return None };
+            Some(refused.message)
+        };
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let refused = loop {
+            if let Some(refused) = second().await {
+                break refused;
+            }
+            assert!(std::time::Instant::now() < deadline, "a second ControlPlane is not refused");
+            tokio::task::yield_now().await;
+        };
+        assert!(refused.contains("already has controlplane/lab") && refused.contains("another namespace"), "{refused}");
         stop.cancel();
+    }
+
+    #[test]
+    fn a_control_plane_is_refused_beside_another_and_with_volumes_larger_than_the_disk() {
+        let plane = |name: &str, size: &str| {
+            json!({"kind": "ControlPlane", "metadata": {"name": name, "namespace": "cellar"},
+                "spec": {"infrastructure": {"mariadb": {"storageSize": size}, "valkey": {}}}})
+        };
+        let there = || [("attic", "roof"), ("cellar", "lab")].map(|(a, b)| (a.to_owned(), b.to_owned())).into_iter();
+        let second = beside(&plane("new", "1Gi"), there()).unwrap().to_string();
+        assert!(second.contains("the namespace cellar already has controlplane/lab"), "{second}");
+        assert!(beside(&plane("lab", "1Gi"), there()).is_none(), "it is a change");
+        assert!(beside(&plane("new", "1Gi"), there().take(1)).is_none());
+        let told = |size: &str, disk: u64| too_large(&plane("lab", size), disk << 30).len();
+        assert_eq!([told("100Ti", 250), told("251Gi", 250), told("250Gi", 250), told("100Gi", 20)], [1, 1, 0, 0]);
     }
 }
