@@ -194,6 +194,16 @@ impl<'a, S: Service> Parts<'a, S> {
         })
     }
 
+    /// Whether every pod of every component has this configuration and is ready.
+    pub(crate) fn rolled_out(&self, inputs: &Inputs<S::Kind>, config: &str) -> bool {
+        self.description.components.iter().all(|component| {
+            let Some(live) = self.live(component, inputs) else { return false };
+            let volumes = live.data["spec"]["template"]["spec"]["volumes"].as_array();
+            volumes.is_some_and(|all| all.iter().any(|volume| volume["secret"]["secretName"] == config))
+                && readiness::wait(&self.workload(component), live).is_none()
+        })
+    }
+
     /// What the API has beside its pods.
     pub(crate) fn api<'p>(&'p self, inputs: &'p Inputs<S::Kind>) -> Option<Api<'p>> {
         let component = self.api_component()?;
