@@ -199,8 +199,11 @@ impl<'a, S: Service> Parts<'a, S> {
         self.description.components.iter().all(|component| {
             let Some(live) = self.live(component, inputs) else { return false };
             let volumes = live.data["spec"]["template"]["spec"]["volumes"].as_array();
-            volumes.is_some_and(|all| all.iter().any(|volume| volume["secret"]["secretName"] == config))
-                && readiness::wait(&self.workload(component), live).is_none()
+            let has_it = volumes.is_some_and(|all| all.iter().any(|volume| volume["secret"]["secretName"] == config));
+            // What is switched off, and has no pods left, runs with nothing older.
+            let is_off =
+                live.data["spec"]["replicas"] == 0 && live.data["status"]["replicas"].as_i64().unwrap_or(0) == 0;
+            has_it && (is_off || readiness::wait(&self.workload(component), live).is_none())
         })
     }
 

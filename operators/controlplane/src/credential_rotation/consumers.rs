@@ -2,6 +2,7 @@
 
 use c5c3_api::c5c3::{ConsumerKind, CredentialConsumer, CredentialRotation};
 use c5c3_api::openstack::{Cinder, Glance, Neutron, Nova, Placement};
+use c5c3_kit::object::condition;
 use c5c3_kit::{Inputs, KindRef, Ref, Wait};
 use kube::api::DynamicObject;
 
@@ -51,6 +52,10 @@ fn wait(reference: &Ref, consumer: &DynamicObject, id: &str) -> Option<Wait> {
     let link = first["object"].as_str().map(|object| {
         let because = first["because"].as_str().map(|because| format!(": {because}")).unwrap_or_default();
         format!("; it waits for {object}{because}")
+    });
+    let link = link.or_else(|| {
+        let ready = condition(consumer, "Ready").filter(|ready| ready["status"] != "True")?;
+        Some(format!("; it is not Ready: {}", ready["message"].as_str()?))
     });
     let kind = reference.resource.kind.to_lowercase();
     Some(

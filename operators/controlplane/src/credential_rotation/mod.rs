@@ -13,6 +13,7 @@ mod state;
 mod summary;
 mod view;
 
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Whether there is a credential that services can use. A rotation that is under way, or held up, does not change that.
 
+use c5c3_api::blocks::ConditionStatus;
 use c5c3_kit::Summary;
 use c5c3_kit::apply::{self, Applied};
 use c5c3_kit::condition::ConditionState;
@@ -14,7 +15,7 @@ pub(crate) fn summary(state: &Summary<'_>) -> Vec<ConditionState> {
     let standard = state.standard();
     let Outcome::Applied(applied, plan) = state.outcome else { return standard };
     if !is_usable(applied, plan) {
-        return standard;
+        return pending(standard);
     }
     let message = "services can sign in with the credential";
     let ready = ConditionState::met("Ready", "CredentialValid", message);
@@ -29,6 +30,19 @@ pub(crate) fn summary(state: &Summary<'_>) -> Vec<ConditionState> {
         None => ConditionState::unmet("Progressing", "CredentialValid", ""),
     };
     vec![ready, progressing, degraded]
+}
+
+/// A credential that was created a moment ago is waited for by nothing, and not delivered yet.
+fn pending(standard: Vec<ConditionState>) -> Vec<ConditionState> {
+    if standard.iter().any(|said| said.condition == "Ready" && said.status != ConditionStatus::True) {
+        return standard;
+    }
+    let message = "the credential is being created and delivered";
+    vec![
+        ConditionState::unmet("Ready", "CredentialPending", message),
+        ConditionState::met("Progressing", "CredentialPending", message),
+        ConditionState::unmet("Degraded", "CredentialPending", ""),
+    ]
 }
 
 fn is_usable(applied: &Applied, plan: &Plan) -> bool {
