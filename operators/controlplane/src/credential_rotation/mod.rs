@@ -13,6 +13,8 @@ mod state;
 mod summary;
 mod view;
 
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
