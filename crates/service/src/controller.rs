@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use c5c3_api::Problem;
+use c5c3_api::blocks::ServiceIdentity;
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::openstack::ServiceObject;
 use c5c3_kit::retention::Retained;
@@ -13,7 +14,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Resource;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::backing_services::{BackingServices, Given, Missing};
@@ -150,7 +151,8 @@ where
             progress,
         };
         let plan = service_plan.plan().upgrading(progress.phase.is_some());
-        with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs)
+        let identity = service_plan.identity();
+        with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs, identity)
     }
 
     /// Steps of the service's own, and whether the API answers. What the rest stands on is not looked for: nothing of it changes.
@@ -160,7 +162,7 @@ where
         let resolved = Err(&missing);
         let service_plan =
             ServicePlan { inputs, parts: &parts, resolved, migration_phase: MigrationPhase::Sync, progress: &progress };
-        Some(with_status(service_plan.maintenance(), &parts, &progress, inputs))
+        Some(with_status(service_plan.maintenance(), &parts, &progress, inputs, service_plan.identity()))
     }
 
     /// Pods are gone before the object is, and before the databases that it needs are deleted by its own owner.
@@ -243,16 +245,23 @@ fn told(plan: Plan, before: &Progress, after: &Progress) -> Plan {
     }
 }
 
-fn with_status<S: Service>(plan: Plan, parts: &Parts<'_, S>, progress: &Progress, inputs: &Inputs<S::Kind>) -> Plan {
+fn with_status<S: Service>(
+    plan: Plan,
+    parts: &Parts<'_, S>,
+    progress: &Progress,
+    inputs: &Inputs<S::Kind>,
+    identity: Option<ServiceIdentity>,
+) -> Plan {
     let live = parts.api_component().and_then(|component| parts.live(component, inputs));
     let replicas = live.and_then(|live| live.data["status"]["replicas"].as_i64());
     let labels = parts.instance.labels(API);
     let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let progress = progress.clone();
-    let fields: [(&str, Option<Value>); 6] = [
+    let fields: [(&str, Option<Value>); 7] = [
         ("endpoint", parts.endpoint().map(Into::into)),
         ("selector", Some(selector.join(",").into())),
         ("replicas", replicas.map(Into::into)),
+        ("identity", identity.map(|identity| json!(identity))),
         ("installedRelease", progress.installed.map(Into::into)),
         ("targetRelease", progress.target.map(Into::into)),
         ("upgradePhase", progress.phase.map(Into::into)),

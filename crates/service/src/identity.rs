@@ -186,6 +186,11 @@ impl Access {
         self.ca.as_ref().map(|(_, key)| format!("{TLS}/{key}"))
     }
 
+    /// The id of the credential. It is not secret.
+    pub(crate) fn credential_id(&self) -> &str {
+        self.id.expose_secret()
+    }
+
     /// The certificate that pods mount.
     pub fn mounts(&self) -> Vec<Mount> {
         let ca = self.ca.iter();

@@ -21,6 +21,7 @@ pub mod cache;
 pub mod component;
 pub mod config;
 mod controller;
+mod credential_in_use;
 pub mod database;
 pub mod dependencies;
 pub mod external_server;

@@ -198,10 +198,24 @@ impl<'a, S: Service> Parts<'a, S> {
         })
     }
 
+<<<<<<< HEAD
     /// Whether no component has an object that pods belong to. Such objects are deleted in the foreground, so without them
     /// no pod of theirs runs.
     pub(crate) fn is_stopped(&self, inputs: &Inputs<S::Kind>) -> bool {
         self.description.components.iter().all(|component| self.live(component, inputs).is_none())
+=======
+    /// Whether every pod of every component has this configuration and is ready.
+    pub(crate) fn rolled_out(&self, inputs: &Inputs<S::Kind>, config: &str) -> bool {
+        self.description.components.iter().all(|component| {
+            let Some(live) = self.live(component, inputs) else { return false };
+            let volumes = live.data["spec"]["template"]["spec"]["volumes"].as_array();
+            let has_it = volumes.is_some_and(|all| all.iter().any(|volume| volume["secret"]["secretName"] == config));
+            // What is switched off, and has no pods left, runs with nothing older.
+            let is_off =
+                live.data["spec"]["replicas"] == 0 && live.data["status"]["replicas"].as_i64().unwrap_or(0) == 0;
+            has_it && (is_off || readiness::wait(&self.workload(component), live).is_none())
+        })
+>>>>>>> rotation
     }
 
     /// What the API has beside its pods.

@@ -119,7 +119,7 @@ impl<S: Service> ServicePlan<'_, S> {
         plan
     }
 
-    fn known(&self) -> Option<&Resolved> {
+    pub(crate) fn known(&self) -> Option<&Resolved> {
         self.resolved.ok()
     }
 
@@ -491,7 +491,7 @@ impl<S: Service> ServicePlan<'_, S> {
     }
 
     /// Whether the service's credential is good for a token. Pods do not wait for it: they may run on the one before.
-    fn auth(&self) -> Option<Step> {
+    pub(crate) fn auth(&self) -> Option<Step> {
         self.parts.description.identity.as_ref()?;
         let step = Step::new("KeystoneAuthReady").node("auth", ["secrets", "dependencies"]);
         let step = step.done("Keystone accepts its credential").reasons("Authenticated", "AuthenticationInProgress");

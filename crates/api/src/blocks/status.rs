@@ -39,6 +39,9 @@ pub struct ServiceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub upgrade_phase: Option<String>,
+    /// The application credential that the service runs with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<ServiceIdentity>,
     /// How many API pods there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
@@ -46,4 +49,16 @@ pub struct ServiceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub selector: Option<String>,
+}
+
+/// The application credential that a service runs with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceIdentity {
+    /// The id of the credential that all pods have had since the last rollout.
+    #[serde(rename = "credentialID")]
+    #[schemars(length(max = 64))]
+    pub credential_id: String,
+    /// Whether a pod of the service got a token with it.
+    pub verified: bool,
 }

@@ -5,8 +5,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::{Condition, LocalRef, ObjectName, WaitStatus};
-use crate::catalog::Rules;
+use c5c3_schema::Problem;
+
+use crate::blocks::{Condition, LocalRef, ObjectName, SecretStoreRef, WaitStatus};
+use crate::catalog::{Rules, problem};
 
 /// Keeps a service user's credential young: a new one before the old expires, the old one revoked after a grace period.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -22,6 +24,7 @@ use crate::catalog::Rules;
     category = "c5c3",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "User", type_ = "string", json_path = ".spec.targetServiceUser"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Last", type_ = "date", json_path = ".status.lastRotation"),
     printcolumn(name = "Next", type_ = "string", json_path = ".status.nextRotation"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
@@ -41,6 +44,48 @@ pub struct CredentialRotationSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 365))]
     pub grace_period_days: i32,
+    /// The services that sign in with the credential. The old one is revoked only when all of them run with the new one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub consumers: Vec<CredentialConsumer>,
+    /// Whether the credential can make further application credentials, as K-ORC's own has to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unrestricted: bool,
+    /// The K-ORC Role objects that the credential has; all roles of the user in its project when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub roles: Vec<ObjectName>,
+    /// The store that the credential is delivered through. When absent it is the ClusterSecretStore `openbao-cluster-store`,
+    /// and without that a plain Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_store_ref: Option<SecretStoreRef>,
+    /// The Secret that services read; `<user's name in Keystone>-keystone-credentials` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_secret_ref: Option<LocalRef>,
+}
+
+/// A service that signs in with the credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialConsumer {
+    /// API version of the object, such as `nova.openstack.c5c3.io/v1alpha1`.
+    #[schemars(length(min = 1, max = 317))]
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: ConsumerKind,
+    /// Name of the object, in the same namespace.
+    pub name: ObjectName,
+}
+
+/// The kinds whose status says which credential they run with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "each is the kind of its name")]
+pub enum ConsumerKind {
+    Cinder,
+    Glance,
+    Neutron,
+    Nova,
+    Placement,
 }
 
 fn one() -> i32 {
@@ -69,11 +114,44 @@ pub struct RotationSchedule {
     pub pre_rotation_days: i32,
 }
 
+/// How far a rotation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RotationPhase {
+    /// The next credential is being created in Keystone.
+    #[default]
+    Creating,
+    /// It is on its way to the Secret that services read.
+    Delivering,
+    /// Services are being replaced by ones that use it.
+    Verifying,
+    /// It is in use, and the old one still works.
+    Grace,
+    /// The old one is being deleted.
+    Revoking,
+    /// Keystone is asked whether it refuses the old one.
+    VerifyingRevoked,
+    /// There is one credential, and it is in use.
+    Idle,
+}
+
+/// Why a credential is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RotationReason {
+    /// There was none.
+    Created,
+    /// The time for it has come.
+    Scheduled,
+    /// The annotation `c5c3.io/rotate` asks for it.
+    Requested,
+    /// The present one has other roles or rights than the spec asks for, or its secret is lost.
+    Outdated,
+}
+
 /// What the operator observed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialRotationStatus {
-    /// Ready, RotationScheduled.
+    /// Ready, CredentialAvailable, CredentialDelivered, RotationScheduled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -84,7 +162,21 @@ pub struct CredentialRotationStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub waiting_for: Vec<WaitStatus>,
-    /// When the credential was last replaced.
+    /// How far the rotation is. It is written before anything of the phase is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RotationPhase>,
+    /// Why the rotation that is under way, or the last one, was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<RotationReason>,
+    /// The steps of the rotation that is under way, or of the last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub steps: Vec<RotationStep>,
+    /// The value of the annotation `c5c3.io/rotate` that was acted on last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub handled_request: Option<String>,
+    /// When the credential was last replaced, or made for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_rotation: Option<Time>,
     /// When it will be replaced next.
@@ -92,7 +184,13 @@ pub struct CredentialRotationStatus {
     pub next_rotation: Option<Time>,
     /// The credential in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub current_credential: Option<CurrentCredential>,
+    pub current_credential: Option<RotatedCredential>,
+    /// The credential that takes its place, while a rotation is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_credential: Option<RotatedCredential>,
+    /// The credential that was in use before and is not revoked yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_credential: Option<RotatedCredential>,
     /// The ApplicationCredential object in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_credential_ref: Option<LocalRef>,
@@ -104,7 +202,11 @@ pub struct CredentialRotationStatus {
 /// A credential, without its secret.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CurrentCredential {
+pub struct RotatedCredential {
+    /// Which of the user's credentials it is, counted from 1: the number at the end of its name.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub version: i64,
     /// Its id in Keystone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -115,6 +217,48 @@ pub struct CurrentCredential {
     /// When it stops working.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
+    /// When it is revoked, for one that is no longer in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoke_at: Option<Time>,
 }
 
-impl Rules for CredentialRotation {}
+/// A step of a rotation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RotationStep {
+    /// Its name, that of a phase.
+    pub name: RotationPhase,
+    /// When it began.
+    pub since: Time,
+    /// Whether it is done.
+    #[serde(default)]
+    pub done: bool,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub message: Option<String>,
+}
+
+impl Rules for CredentialRotation {
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (index, consumer) in self.spec.consumers.iter().enumerate() {
+            let expected = consumer.kind.api_version();
+            if consumer.api_version != expected {
+                problems.push(problem(
+                    format!("spec.consumers[{index}].apiVersion"),
+                    format!("\"{}\" has no kind {:?}", consumer.api_version, consumer.kind),
+                    format!("write {expected}"),
+                ));
+            }
+        }
+        problems
+    }
+}
+
+impl ConsumerKind {
+    /// The API version of the kind.
+    pub fn api_version(self) -> String {
+        format!("{}.openstack.c5c3.io/v1alpha1", format!("{self:?}").to_lowercase())
+    }
+}

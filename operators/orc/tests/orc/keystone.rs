@@ -143,8 +143,14 @@ async fn answer(
 
 impl Keystone {
     fn token(&self, body: &Value) -> Response {
-        if body["auth"]["identity"]["password"]["user"]["password"] != PASSWORD {
-            return error(401, "The request you have made requires authentication.");
+        let identity = &body["auth"]["identity"];
+        let by_application = &identity["application_credential"];
+        let known = self.all("application_credentials").into_iter().find(|one| one["id"] == by_application["id"]);
+        match known {
+            None if by_application.is_object() => return error(404, "Could not find Application Credential."),
+            Some(known) if known["secret"] == by_application["secret"] => {}
+            None if identity["password"]["user"]["password"] == PASSWORD => {}
+            _ => return error(401, "The request you have made requires authentication."),
         }
         let endpoint = json!({"id": "e1", "interface": "public", "region": "south", "region_id": "south",
             "url": format!("{}/v3", self.url)});

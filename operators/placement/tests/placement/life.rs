@@ -2,6 +2,8 @@
 
 use c5c3_operator_placement::{Inventory, operator};
 use c5c3_stage::{Stage, ready_is};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::plans::{placement, world};
@@ -46,4 +48,34 @@ async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() 
     stage.create(&placement(&json!({}))).await;
     stage.until_ready().await;
     assert_eq!(limited.refused(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_placement_says_which_credential_its_pods_run_with_and_whether_keystone_accepts_it() {
+    let runs_with = |id: &'static str, verified: bool| {
+        move |object: Option<&c5c3_api::openstack::Placement>| {
+            let status = object.and_then(|object| object.status.as_ref());
+            let identity = status.and_then(|status| status.service.identity.as_ref());
+            identity.is_some_and(|found| found.credential_id == id && found.verified == verified)
+        }
+    };
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&placement(&json!({}))).await;
+    stage.until(runs_with("a1b2", true)).await;
+    stage.jobs.never_finish(Some("gate-auth"));
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), "cloud");
+    let rotated =
+        json!({"stringData": {"application_credential_id": "c3d4", "application_credential_secret": "$econd"}});
+    secrets.patch("placement-keystone-credentials", &PatchParams::default(), &Patch::Merge(rotated)).await.unwrap();
+    stage.until(runs_with("c3d4", false)).await;
+    stage.jobs.never_finish(None);
+    stage.until(runs_with("c3d4", true)).await;
+    let placements: Api<c5c3_api::openstack::Placement> = Api::namespaced(stage.client.clone(), "cloud");
+    let off = json!({"spec": {"replicas": 0}});
+    placements.patch("gate", &PatchParams::default(), &Patch::Merge(off)).await.unwrap();
+    let rotated =
+        json!({"stringData": {"application_credential_id": "e5f6", "application_credential_secret": "t$ird"}});
+    secrets.patch("placement-keystone-credentials", &PatchParams::default(), &Patch::Merge(rotated)).await.unwrap();
+    stage.until(runs_with("e5f6", true)).await;
 }
