@@ -45,6 +45,12 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  c5c3 logs keystone\n  c5c3 logs mariadb --follow\n  \
         c5c3 logs keystone -c api --since 10m")]
     Logs(LogsArgs),
+    /// List every credential of a cloud: whose it is, where it is used, its age, when it rotates and expires
+    #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::credentials::LIST_HELP, crate::credentials::LIST_CODES))]
+    Credentials(crate::credentials::CredentialsArgs),
+    /// Replace application credentials now, without waiting for their schedule
+    #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::credentials::ROTATE_HELP, crate::credentials::ROTATE_CODES))]
+    Rotate(crate::credentials::RotateArgs),
     /// Check whether this machine can run a cluster, and say what to do if not; changes nothing
     #[command(after_help = "Exit code 0: a cluster can run. 1: it cannot, and what to do is said. 2: could not look.")]
     Doctor(DoctorArgs),

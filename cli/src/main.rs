@@ -6,11 +6,13 @@ mod apiserver;
 mod args;
 mod cluster;
 mod crds;
+mod credentials;
 mod image;
 mod manifests;
 mod operator;
 mod providers;
 mod reference;
+mod rotate;
 mod rules;
 mod status;
 mod target;
@@ -30,7 +32,13 @@ fn main() -> ExitCode {
     let command = Args::parse().command;
     let looks = matches!(
         command,
-        Command::Status(_) | Command::Why(_) | Command::Logs(_) | Command::Doctor(_) | Command::Validate(_)
+        Command::Status(_)
+            | Command::Why(_)
+            | Command::Logs(_)
+            | Command::Credentials(_)
+            | Command::Rotate(_)
+            | Command::Doctor(_)
+            | Command::Validate(_)
     );
     let done = match command {
         Command::Up(args) => up::run(&args),
@@ -39,6 +47,8 @@ fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         Command::Why(args) => status::why(&args),
         Command::Logs(args) => status::logs(&args),
+        Command::Credentials(args) => credentials::run(&args),
+        Command::Rotate(args) => rotate::run(&args),
         Command::Doctor(args) => cluster::doctor(&args),
         Command::Node(args) => cluster::node(args),
         Command::NodeAgent(args) => cluster::node_agent(&args),

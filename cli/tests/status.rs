@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use c5c3_harness::TestCluster;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -181,6 +182,65 @@ async fn an_account_without_rights_is_told_so_and_the_role_view_is_enough() {
         }
         assert!(begun.elapsed() < std::time::Duration::from_mins(1), "{code:?} {text}");
     }
+}
+
+/// A CredentialRotation of the user nova, and the Secret that it delivers.
+async fn with_rotation(cluster: &TestCluster) -> Api<DynamicObject> {
+    cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "CredentialRotation").unwrap().crd()).await.unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("c5c3.io", "v1alpha1", "CredentialRotation"));
+    let rotations: Api<DynamicObject> = Api::namespaced_with(cluster.client(), cluster.namespace(), &resource);
+    let rotation = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "CredentialRotation", "metadata": {"name": "nova-rotation"},
+        "spec": {"targetServiceUser": "nova-service-user", "rotationType": "applicationCredential",
+                 "schedule": {"intervalDays": 90, "preRotationDays": 7}}});
+    let params = PatchParams::apply("test").force();
+    rotations.patch("nova-rotation", &params, &Patch::Apply(rotation)).await.unwrap();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "nova-keystone-credentials"},
+        "stringData": {"application_credential_secret": "a riddle for owls"}});
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
+    secrets.patch("nova-keystone-credentials", &params, &Patch::Apply(secret)).await.unwrap();
+    rotations
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_are_listed_without_their_values() {
+    let cluster = TestCluster::start().await.unwrap();
+    let rotations = with_rotation(&cluster).await;
+    let port = cluster.listen().unwrap();
+    let (text, code) = c5c3(port.kubeconfig(), &["credentials"]).await;
+    assert!(text.contains("nova-service-user") && text.contains("nova-keystone-credentials"), "{text}");
+    assert!(code == Some(1) && text.contains("is the operator of c5c3.io running?"), "{code:?} {text}");
+    let status = json!({"status": {"nextRotation": "2099-01-01T00:00:00Z", "conditions": [{"type": "Ready", "status": "True"}],
+        "currentCredential": {"id": "x", "createdAt": "2026-01-01T00:00:00Z"}}});
+    rotations.patch_status("nova-rotation", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let encoded = "YSByaWRkbGUgZm9yIG93bHM";
+    for form in [&["credentials"] as &[&str], &["credentials", "-o", "json"], &["credentials", "-o", "yaml"]] {
+        let (text, code) = c5c3(port.kubeconfig(), form).await;
+        assert!(code == Some(0) && text.contains("nova-keystone-credentials"), "{code:?} {text}");
+        assert!(!text.contains("riddle") && !text.contains(encoded), "{form:?} tells a value");
+    }
+    let (text, _) = c5c3(port.kubeconfig(), &["credentials", "-o", "json"]).await;
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["items"][0]["rotatesAt"], "2099-01-01T00:00:00Z");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_is_asked_for_by_its_name_or_that_of_its_user() {
+    let cluster = TestCluster::start().await.unwrap();
+    let rotations = with_rotation(&cluster).await;
+    let port = cluster.listen().unwrap();
+    let mut before = None;
+    for name in [&["rotate", "nova-rotation"] as &[&str], &["rotate", "nova-service-user"], &["rotate", "--all"]] {
+        let (text, code) = c5c3(port.kubeconfig(), name).await;
+        assert!(code == Some(0) && text.contains("asked for a new credential"), "{code:?} {text}");
+        let rotation = rotations.get("nova-rotation").await.unwrap();
+        let asked = rotation.metadata.annotations.unwrap_or_default().remove("c5c3.io/rotate");
+        assert!(asked.is_some() && asked != before, "{asked:?} follows {before:?}");
+        before = asked;
+    }
+    let (text, code) = c5c3(port.kubeconfig(), &["rotate", "cinder-rotation"]).await;
+    assert!(code == Some(2) && text.contains("there are nova-rotation"), "{code:?} {text}");
+    let (text, code) = c5c3(port.kubeconfig(), &["rotate", "nova-rotation", "--wait", "--timeout", "1"]).await;
+    assert!(code == Some(1) && text.contains("c5c3 why credentialrotation/nova-rotation"), "{code:?} {text}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ metadata: {name: riddle}
 spec:
   secretStoreRefs: [{name: openbao-cluster-store, kind: ClusterSecretStore}]
   selector: {secret: {name: riddle}}
-  data: [{match: {remoteRef: {remoteKey: openstack/riddle}}}]
+  data: [{match: {remoteRef: {remoteKey: openstack/riddle/app-credential}}}]
 ---
 apiVersion: external-secrets.io/v1
 kind: ExternalSecret
@@ -26,14 +26,14 @@ spec:
   refreshInterval: 1s
   secretStoreRef: {name: openbao-cluster-store, kind: ClusterSecretStore}
   target: {name: answer}
-  dataFrom: [{extract: {key: openstack/riddle}}]
+  dataFrom: [{extract: {key: openstack/riddle/app-credential}}]
 ";
 
 /// Reads a secret with the client of OpenBao.
 const READ: &str = r#"
 import hvac, os
 store = hvac.Client(token=open(os.environ["TOKEN"]).read())
-answer = store.secrets.kv.v2.read_secret_version(path="openstack/riddle", mount_point="kv-v2", raise_on_deleted_version=True)
+answer = store.secrets.kv.v2.read_secret_version(path="openstack/riddle/app-credential", mount_point="kv-v2", raise_on_deleted_version=True)
 print(answer["data"]["data"]["word"], store.sys.is_sealed())
 "#;
 

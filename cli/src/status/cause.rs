@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::tree::Tree;
 use super::world::{Object, Said, World};
-use super::{fields, pods, reach};
+use super::{delivery, fields, pods, reach};
 
 /// How deep a chain is followed before it is taken for a circle.
 const DEEPEST: usize = 12;
@@ -61,14 +61,25 @@ impl<'a> Search<'a> {
             tree = wait.look_at.iter().fold(tree, |tree, remedy| tree.remedy(remedy.clone()));
         }
         let children = match object.kind() {
+            "PushSecret" | "ExternalSecret" => {
+                // What it says itself is worth telling: it names the Secret, the key or the store.
+                let tree = self.end(tree, object, &way);
+                return tree.children(few(self.delivery(delivery::before(self.world, object), &way)));
+            }
             "Pod" => return self.pod(tree, object, &way),
             "PersistentVolumeClaim" => return self.claim(tree, object, &way),
             _ => self.below(object, &way),
         };
         if children.is_empty() && tree.remedy.is_empty() {
-            return self.end(tree, object, &way);
+            let links = self.delivery(delivery::before(self.world, object), &way);
+            return self.end(tree, object, &way).children(few(links));
         }
         tree.children(few(children))
+    }
+
+    /// Links of the way of a credential that fail.
+    fn delivery(&self, links: Vec<&'a Object>, way: &[&'a Object]) -> Vec<Tree> {
+        links.into_iter().filter(|link| !is_in(way, link)).map(|link| self.explain(link, way)).collect()
     }
 
     /// What an object waits for by its own word, or else what it owns that is not ready.
@@ -103,6 +114,15 @@ impl<'a> Search<'a> {
             }
             _ => {
                 let tree = Tree::new(wait.object.clone(), wait.state());
+                let links = match wait.object.strip_prefix("secret/") {
+                    Some(secret) => delivery::makers(self.world, secret, object.namespace()),
+                    None => Vec::new(),
+                };
+                if !links.is_empty() {
+                    // A Secret that something delivers is not made by hand.
+                    let tree = wait.because.iter().fold(tree, |tree, line| tree.remedy(line.clone()));
+                    return tree.children(few(self.delivery(links, way)));
+                }
                 wait.because.iter().chain(&wait.look_at).fold(tree, |tree, line| tree.remedy(line.clone()))
             }
         }

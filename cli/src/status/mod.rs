@@ -1,6 +1,7 @@
 //! `c5c3 status`, `why` and `logs`: how a cluster is, whichever it is, told from what may be read of it.
 
 mod cause;
+pub(crate) mod delivery;
 mod endpoints;
 mod fields;
 mod logs;
@@ -10,7 +11,7 @@ mod pods;
 mod reach;
 mod read;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 mod world;
 
@@ -33,7 +34,7 @@ pub(crate) use fields::place_of;
 pub(crate) use overview::trees as overview;
 pub(crate) use read::{kinds, world};
 pub(crate) use tree::{State, Tree};
-pub(crate) use world::World;
+pub(crate) use world::{Object, World};
 
 /// How often a cluster is looked at that is waited for.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -173,21 +174,21 @@ fn text(trees: &[Tree], world: &World) -> String {
 }
 
 /// The cluster that is asked, and what of it.
-struct Asked<'a> {
-    client: Client,
+pub(crate) struct Asked<'a> {
+    pub(crate) client: Client,
     url: String,
-    namespace: Option<&'a str>,
+    pub(crate) namespace: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
-    async fn new(args: &'a ClusterArgs) -> Result<Self, String> {
+    pub(crate) async fn new(args: &'a ClusterArgs) -> Result<Self, String> {
         let config = target::config(&args.target, args.data.as_deref()).await?;
         let url = config.cluster_url.to_string();
         let client = Client::try_from(config).map_err(|error| format!("no cluster: {}", target::root(&error)))?;
         Ok(Self { client, url, namespace: args.namespace.as_deref() })
     }
 
-    async fn look(&self) -> Result<World, String> {
+    pub(crate) async fn look(&self) -> Result<World, String> {
         let world = world(&self.client, self.namespace).await;
         world.map_err(|error| {
             format!(

@@ -15,6 +15,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("no", "Node"),
     ("cert", "Certificate"),
     ("es", "ExternalSecret"),
+    ("ps", "PushSecret"),
+    ("css", "ClusterSecretStore"),
     ("mdb", "MariaDB"),
     ("dmdb", "Database"),
     ("umdb", "User"),

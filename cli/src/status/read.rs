@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use c5c3_api::c5c3::{ControlPlane, CredentialRotation, SecretAggregate};
 use c5c3_api::cortex::Cortex;
 use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
-use c5c3_api::ext::external_secrets::{ExternalSecret, PushSecret};
+use c5c3_api::ext::external_secrets::{ClusterSecretStore, ExternalSecret, PushSecret, SecretStore};
 use c5c3_api::ext::mariadb::{self, Grant, MariaDB};
 use c5c3_api::ext::rabbitmq::{self, Permission, RabbitmqCluster, Vhost};
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
+use c5c3_api::orc;
 use c5c3_kit::KindRef;
 use c5c3_kit::object::api;
 use futures::future::join_all;
@@ -65,6 +66,16 @@ pub(crate) fn kinds() -> Vec<KindRef> {
         KindRef::of::<Valkey>(),
         KindRef::of::<ExternalSecret>(),
         KindRef::of::<PushSecret>(),
+        KindRef::of::<SecretStore>(),
+        KindRef::of::<ClusterSecretStore>(),
+        KindRef::of::<orc::ApplicationCredential>(),
+        KindRef::of::<orc::Domain>(),
+        KindRef::of::<orc::Endpoint>(),
+        KindRef::of::<orc::Project>(),
+        KindRef::of::<orc::Role>(),
+        KindRef::of::<orc::RoleAssignment>(),
+        KindRef::of::<orc::Service>(),
+        KindRef::of::<orc::User>(),
         KindRef::of::<Certificate>(),
         KindRef::of::<Issuer>(),
         KindRef::of::<ClusterIssuer>(),

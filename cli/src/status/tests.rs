@@ -7,7 +7,7 @@ use super::world::{Object, World};
 use super::{cause, overview, text};
 
 /// A cluster that holds these objects.
-fn world(objects: Vec<Value>) -> World {
+pub(crate) fn world(objects: Vec<Value>) -> World {
     let objects = objects.into_iter().map(|value| {
         let (version, kind) = (value["apiVersion"].as_str().unwrap(), value["kind"].as_str().unwrap());
         let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -27,7 +27,7 @@ fn world(objects: Vec<Value>) -> World {
     }
 }
 
-fn why(objects: Vec<Value>) -> String {
+pub(super) fn why(objects: Vec<Value>) -> String {
     let world = world(objects);
     text(&cause::trees(&world, &cause::unasked(&world)), &world)
 }
@@ -38,7 +38,7 @@ fn status(objects: Vec<Value>) -> String {
 }
 
 /// An object; `owner` is the uid of what it belongs to, and every object's uid is its name with its kind before it.
-fn object(version: &str, kind: &str, name: &str, owner: &str, rest: &Value) -> Value {
+pub(crate) fn object(version: &str, kind: &str, name: &str, owner: &str, rest: &Value) -> Value {
     let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {
         "name": name, "namespace": "cellar", "generation": 1, "uid": format!("{}-{name}", kind.to_lowercase())}});
     if !owner.is_empty() {
@@ -50,13 +50,13 @@ fn object(version: &str, kind: &str, name: &str, owner: &str, rest: &Value) -> V
     object
 }
 
-fn not_ready(reason: &str, message: &str) -> Value {
+pub(super) fn not_ready(reason: &str, message: &str) -> Value {
     json!({"type": "Ready", "status": "False", "reason": reason, "message": message,
            "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1})
 }
 
 /// A ControlPlane that waits for these.
-fn lab(waits: &Value) -> Value {
+pub(super) fn lab(waits: &Value) -> Value {
     let rest = json!({
         "spec": {"infrastructure": {"mariadb": {"storageClass": "gold"}}, "services": {"keystone": {}}},
         "status": {"phase": "Infrastructure", "waitingFor": waits, "conditions": [not_ready("WaitingForMariaDB", "waiting")],
@@ -71,7 +71,7 @@ fn mariadb() -> Value {
     object("k8s.mariadb.com/v1alpha1", "MariaDB", "mariadb", "controlplane-lab", &rest)
 }
 
-fn waits_for(object: &str) -> Value {
+pub(super) fn waits_for(object: &str) -> Value {
     json!([{"object": object, "condition": "Ready"}])
 }
 

@@ -10,9 +10,29 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
-/// Keys whose values are told to everybody: certificates, and where a server is and what its accounts are called.
-const PUBLIC: &[&str] =
-    &["ca.crt", "tls.crt", "namespace", "username", "user", "host", "port", "database", "provider", "type"];
+/// Keys whose values are told to everybody: certificates, where a server is and what its accounts are called, and the ids of
+/// application credentials, which K-ORC's objects have in their status.
+const PUBLIC: &[&str] = &[
+    "application_credential_id",
+    "auth_url",
+    "ca.crt",
+    "database",
+    "host",
+    "namespace",
+    "port",
+    "project_domain_name",
+    "project_name",
+    "provider",
+    "region_name",
+    "tls.crt",
+    "type",
+    "user",
+    "user_domain_name",
+    "username",
+];
+
+/// What is secret of a `clouds.yaml`.
+const WITHIN_CLOUDS: &[&str] = &["application_credential_secret", "password"];
 
 /// Shorter than this nothing is random enough to be a secret: they are names, numbers and switches.
 const SHORTEST: usize = 12;
@@ -35,7 +55,7 @@ impl Needles {
                 // Of a key or a file it would be enough to tell a part: of a key any line will do.
                 let lines = whole.lines().filter(|_| whole.contains("PRIVATE KEY")).map(str::to_owned);
                 let lines: Vec<String> = lines.filter(|line| !line.starts_with("-----")).collect();
-                for needle in lines.into_iter().chain([whole.clone(), encoded.to_owned()]) {
+                for needle in lines.into_iter().chain(within(&whole)).chain([whole.clone(), encoded.to_owned()]) {
                     if needle.len() >= SHORTEST {
                         needles.insert(needle, format!("{name}: {key}"));
                     }
@@ -51,6 +71,13 @@ impl Needles {
     }
 }
 
+/// The secrets within a `clouds.yaml`, each for itself.
+fn within(file: &str) -> Vec<String> {
+    let fields = file.lines().filter_map(|line| line.trim().split_once(':'));
+    let secret = fields.filter(|(field, _)| WITHIN_CLOUDS.contains(&field.trim_matches('"')));
+    secret.map(|(_, value)| value.trim().trim_matches(['"', '\'', ',']).to_owned()).collect()
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -63,11 +90,29 @@ pub fn search(machine: &Machine) {
     for part in ["keystone-fernet-keys", "keystone-admin-credentials: password", "keystone-config-", "mariadb-root"] {
         assert!(known(part), "{part} is not looked for: {:?}", needles.0.values());
     }
+    for part in credentials(machine) {
+        assert!(known(&part), "{part} is not looked for: {:?}", needles.0.values());
+    }
     let mut found = Vec::new();
     for (place, hay) in places(machine) {
         found.extend(needles.within(&hay).into_iter().map(|name| format!("{name} is told in {place}")));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// What must be looked for because something of the cloud signs in with it: the credentials of every rotation, the passwords
+/// of every user.
+fn credentials(machine: &Machine) -> Vec<String> {
+    let listed = |kind: &str| -> Vec<Value> {
+        let list: Value = serde_json::from_str(&machine.ok(&format!("kubectl get {kind} -A -o json"))).unwrap();
+        list["items"].as_array().cloned().unwrap_or_default()
+    };
+    let made = listed("applicationcredentials.openstack.k-orc.cloud").into_iter();
+    let made = made.map(|credential| format!("{}: value", text(&credential["spec"]["resource"]["secretRef"])));
+    let users = listed("users.openstack.k-orc.cloud").into_iter();
+    let users = users.filter(|user| user["spec"]["resource"]["passwordRef"].is_string());
+    let users = users.map(|user| format!("{}: password", text(&user["spec"]["resource"]["passwordRef"])));
+    made.chain(users).collect()
 }
 
 /// Everywhere that is looked, each with something that must be there, so that a place that is empty is noticed.
@@ -87,6 +132,17 @@ fn objects(machine: &Machine) -> Vec<(String, String)> {
     let objects: Vec<(String, String)> = objects.collect();
     for kind in ["Event ", "Pod ", "Job ", "ConfigMap ", "ControlPlane ", "Keystone ", "MariaDB "] {
         assert!(objects.iter().any(|(name, _)| name.starts_with(kind)), "no {kind}was looked at");
+    }
+    // Kinds that carry credentials along, wherever there are some.
+    let resources = machine.ok("kubectl api-resources --verbs=list -o name");
+    for kind in [
+        "applicationcredentials.openstack.k-orc.cloud",
+        "credentialrotations.c5c3.io",
+        "externalsecrets.external-secrets.io",
+        "pushsecrets.external-secrets.io",
+        "users.openstack.k-orc.cloud",
+    ] {
+        assert!(resources.lines().any(|listed| listed == kind), "{kind} are not looked at");
     }
     objects
 }
@@ -131,4 +187,15 @@ fn processes() -> Vec<(String, String)> {
         assert!(all.iter().any(|(_, hay)| hay.contains(sign)), "no process has {sign}");
     }
     all
+}
+
+#[test]
+fn the_secrets_of_a_clouds_yaml_are_looked_for_and_its_names_are_not() {
+    let clouds = "clouds:\n  openstack:\n    auth:\n      auth_url: http://keystone.cloud.svc:5000\n      \
+        application_credential_id: 0123456789abcdef\n      application_credential_secret: \"a riddle for owls\"\n";
+    let secret = serde_json::json!({"items": [{"metadata": {"namespace": "cloud", "name": "nova-app-credential"}, "data": {
+        "clouds.yaml": STANDARD.encode(clouds), "application_credential_id": STANDARD.encode("0123456789abcdef")}}]});
+    let needles = Needles::of(&secret);
+    assert_eq!(needles.within("it says: a riddle for owls"), ["cloud/nova-app-credential: clouds.yaml"]);
+    assert!(needles.within("application_credential_id: 0123456789abcdef").is_empty());
 }

@@ -198,12 +198,12 @@ impl<'a, S: Service> Parts<'a, S> {
         })
     }
 
-<<<<<<< HEAD
     /// Whether no component has an object that pods belong to. Such objects are deleted in the foreground, so without them
     /// no pod of theirs runs.
     pub(crate) fn is_stopped(&self, inputs: &Inputs<S::Kind>) -> bool {
         self.description.components.iter().all(|component| self.live(component, inputs).is_none())
-=======
+    }
+
     /// Whether every pod of every component has this configuration and is ready.
     pub(crate) fn rolled_out(&self, inputs: &Inputs<S::Kind>, config: &str) -> bool {
         self.description.components.iter().all(|component| {
@@ -215,7 +215,6 @@ impl<'a, S: Service> Parts<'a, S> {
                 live.data["spec"]["replicas"] == 0 && live.data["status"]["replicas"].as_i64().unwrap_or(0) == 0;
             has_it && (is_off || readiness::wait(&self.workload(component), live).is_none())
         })
->>>>>>> rotation
     }
 
     /// What the API has beside its pods.

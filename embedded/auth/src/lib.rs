@@ -37,7 +37,9 @@ mod wording;
 pub use authenticator::{Authenticated, Authenticator, generate_token};
 pub use impersonation::Impersonation;
 pub use kubeconfig::{Credential, KubeconfigError, kubeconfig, write_kubeconfig};
-pub use pki::{Asked, Identity, Issued, Pki, PkiError, SERVER_NAMES, Signer, Usage, certificate_user};
+pub use pki::{
+    Asked, Identity, Issued, KeyKind, Pki, PkiError, Request, SERVER_NAMES, Signer, Usage, certificate_user,
+};
 pub use refusal::{Cause, Refusal};
 pub use token::{
     Binding, Claims, Found, ISSUER, Kind, Lookup, MAX_TOKEN_BYTES, Reference, ServiceAccountTokens, TokenError,

@@ -8,7 +8,8 @@ use rustls::pki_types::pem::PemObject;
 use secrecy::SecretString;
 
 use super::key::P256;
-use super::x509::{self, Alternative, Good, Issuer, Purpose, Subject, Validity};
+use super::request::Request;
+use super::x509::{self, Alternative, Good, Issuer, Public, Purpose, Subject, Validity};
 use super::{PkiError, certificate_pem};
 
 /// What a certificate may be used for.
@@ -101,11 +102,21 @@ impl Signer {
     /// A certificate of this key, signed by itself.
     pub fn sign_own(&self, asked: &Asked) -> Result<String, PkiError> {
         let issuer = Issuer::new(&asked.subject(), &self.key);
-        issue(&issuer, &self.key, asked)
+        issue(&issuer, &Public::of(&self.key), asked)
     }
 
     /// A certificate of another key, signed by this one as the authority of `certificate` (PEM).
     pub fn sign(&self, certificate: &str, other: &Self, asked: &Asked) -> Result<String, PkiError> {
+        self.sign_public(certificate, &Public::of(&other.key), asked)
+    }
+
+    /// A certificate of the key of a request, signed by this one as the authority of `certificate` (PEM). It says what
+    /// `asked` says: what the request says of itself is for the caller to judge.
+    pub fn sign_request(&self, certificate: &str, request: &Request, asked: &Asked) -> Result<String, PkiError> {
+        self.sign_public(certificate, request.public(), asked)
+    }
+
+    fn sign_public(&self, certificate: &str, key: &Public, asked: &Asked) -> Result<String, PkiError> {
         let authority = Issued::read(certificate)?;
         if !authority.facts.authority {
             return Err(PkiError::NoAuthority("the certificate is not one of an authority (isCA)"));
@@ -113,11 +124,11 @@ impl Signer {
         if !authority.belongs_to(self) {
             return Err(PkiError::NoAuthority("the certificate is not that of the private key beside it"));
         }
-        issue(&Issuer::of(&authority.facts, &self.key), &other.key, asked)
+        issue(&Issuer::of(&authority.facts, &self.key), key, asked)
     }
 }
 
-fn issue(issuer: &Issuer<'_>, key: &P256, asked: &Asked) -> Result<String, PkiError> {
+fn issue(issuer: &Issuer<'_>, key: &Public, asked: &Asked) -> Result<String, PkiError> {
     let validity = Validity { from: asked.from, until: asked.until };
     let purpose = asked.good();
     let certificate = x509::issue(issuer, key, &asked.subject(), &Purpose::Asked(&purpose), validity)?;
@@ -145,6 +156,11 @@ impl Issued {
     /// Until when it holds.
     pub fn until(&self) -> Timestamp {
         self.facts.validity.until
+    }
+
+    /// Its serial number, as OpenSSL and OpenBao write it: `5f:0a:...`.
+    pub fn serial(&self) -> String {
+        self.facts.serial.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
     }
 
     /// Whether it may sign others.

@@ -6,6 +6,7 @@
 mod directory;
 mod issuing;
 mod key;
+mod request;
 mod tls;
 mod x509;
 
@@ -21,7 +22,8 @@ use secrecy::SecretString;
 
 pub use issuing::{Asked, Issued, Signer, Usage};
 pub(crate) use key::{P256, random};
-use x509::{Issuer, Purpose, Subject, Validity};
+pub use request::{KeyKind, Request};
+use x509::{Issuer, Public, Purpose, Subject, Validity};
 
 use crate::user::{AUTHENTICATED, CREDENTIAL_ID, UserInfo};
 use crate::wording::hex;
@@ -56,6 +58,9 @@ pub enum PkiError {
     /// A certificate is not one.
     #[error("not an X.509 certificate that can be read")]
     Certificate,
+    /// A request for a certificate is not one, or is not signed by the key that it names.
+    #[error("not a certificate request (PKCS#10, PEM) that is signed by its own key")]
+    Request,
     /// A client's certificate has run out, or is from the future.
     #[error("the certificate is not in force at this time")]
     NotInForce,
@@ -232,7 +237,7 @@ impl Authority {
         let subject = Self::subject();
         let validity = Validity { from: now - BACKDATE, until: now + AUTHORITY_LIFE };
         let issuer = Issuer::new(&subject, &key);
-        let certificate = x509::issue(&issuer, &key, &subject, &Purpose::Authority, validity)?;
+        let certificate = x509::issue(&issuer, &Public::of(&key), &subject, &Purpose::Authority, validity)?;
         Ok(Self { pem: certificate_pem(&certificate), certificate, subject, key })
     }
 
@@ -255,7 +260,7 @@ impl Authority {
         let key = P256::generate()?;
         let until = now.checked_add(ttl).map_err(|_| PkiError::Life(ttl))?;
         let certificate =
-            x509::issue(&self.issuer(), &key, subject, purpose, Validity { from: now - BACKDATE, until })?;
+            x509::issue(&self.issuer(), &Public::of(&key), subject, purpose, Validity { from: now - BACKDATE, until })?;
         Ok(Identity { certificate: certificate_pem(&certificate), key: key.pem() })
     }
 
@@ -263,7 +268,7 @@ impl Authority {
         let key = P256::generate()?;
         let subject = Subject { common_name: "kube-apiserver".to_owned(), ..Subject::default() };
         let validity = Validity { from: now - BACKDATE, until: now + SERVER_LIFE };
-        let certificate = x509::issue(&self.issuer(), &key, &subject, &Purpose::Server(names), validity)?;
+        let certificate = x509::issue(&self.issuer(), &Public::of(&key), &subject, &Purpose::Server(names), validity)?;
         Ok(Leaf { key, certificate })
     }
 }

@@ -18,13 +18,13 @@ use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, DERWr
 use super::PkiError;
 use super::key::{P256, random};
 
-const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
+pub(super) const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 const UNIT: &[u64] = &[2, 5, 4, 11];
 const SUBJECT_KEY_ID: &[u64] = &[2, 5, 29, 14];
 const KEY_USAGE: &[u64] = &[2, 5, 29, 15];
-const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
+pub(super) const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
 const BASIC_CONSTRAINTS: &[u64] = &[2, 5, 29, 19];
 const AUTHORITY_KEY_ID: &[u64] = &[2, 5, 29, 35];
 const EXTENDED_KEY_USAGE: &[u64] = &[2, 5, 29, 37];
@@ -97,10 +97,25 @@ impl<'a> Issuer<'a> {
     }
 }
 
+/// A public key that a certificate is for.
+#[derive(Debug)]
+pub(crate) struct Public {
+    /// SubjectPublicKeyInfo, encoded.
+    pub(crate) spki: Vec<u8>,
+    /// What names the key in certificates.
+    pub(crate) identifier: Vec<u8>,
+}
+
+impl Public {
+    pub(crate) fn of(key: &P256) -> Self {
+        Self { spki: key.spki(), identifier: key.identifier() }
+    }
+}
+
 /// Makes and signs a certificate for `key`.
 pub(crate) fn issue(
     issuer: &Issuer<'_>,
-    key: &P256,
+    key: &Public,
     subject: &Subject,
     purpose: &Purpose<'_>,
     validity: Validity,
@@ -119,9 +134,9 @@ pub(crate) fn issue(
                 write_time(writer.next(), validity.until);
             });
             write_name(writer.next(), subject);
-            writer.next().write_der(&key.spki());
+            writer.next().write_der(&key.spki);
             writer.next().write_tagged(Tag::context(3), |writer| {
-                writer.write_sequence(|writer| write_extensions(writer, &issuer.key_id, key, &good(purpose)));
+                writer.write_sequence(|writer| write_extensions(writer, issuer, key, &good(purpose)));
             });
         });
     });
@@ -184,7 +199,7 @@ fn good(purpose: &Purpose<'_>) -> Good {
     }
 }
 
-fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &[u8], key: &P256, good: &Good) {
+fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &Issuer<'_>, key: &Public, good: &Good) {
     extension(writer, BASIC_CONSTRAINTS, true, |writer| {
         writer.write_sequence(|writer| {
             if good.authority {
@@ -201,10 +216,10 @@ fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &[u8], key: &P256, go
             writer.write_sequence(|writer| good.extended.iter().for_each(|id| writer.next().write_oid(&oid(id))));
         });
     }
-    extension(writer, SUBJECT_KEY_ID, false, |writer| writer.write_bytes(&key.identifier()));
+    extension(writer, SUBJECT_KEY_ID, false, |writer| writer.write_bytes(&key.identifier));
     extension(writer, AUTHORITY_KEY_ID, false, |writer| {
         writer.write_sequence(|writer| {
-            writer.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_bytes(issuer));
+            writer.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_bytes(&issuer.key_id));
         });
     });
     if !good.names.is_empty() {
@@ -229,6 +244,21 @@ impl Alternative {
         match name {
             ServerName::IpAddress(address) => Self::Address(IpAddr::from(*address)),
             name => Self::Dns(name.to_str().into_owned()),
+        }
+    }
+
+    /// From its tag and its content; none of a kind that is not known here.
+    pub(super) fn read(tag: Tag, content: &[u8]) -> Option<Self> {
+        let text = || String::from_utf8(content.to_vec()).ok();
+        if tag == Tag::context(2) {
+            text().map(Self::Dns)
+        } else if tag == Tag::context(6) {
+            text().map(Self::Uri)
+        } else if tag == Tag::context(7) {
+            let four = <[u8; 4]>::try_from(content).map(IpAddr::from);
+            four.or_else(|_| <[u8; 16]>::try_from(content).map(IpAddr::from)).ok().map(Self::Address)
+        } else {
+            None
         }
     }
 
@@ -264,6 +294,7 @@ pub(crate) struct Facts {
     pub(crate) key: Vec<u8>,
     key_id: Option<Vec<u8>>,
     pub(crate) authority: bool,
+    pub(crate) serial: Vec<u8>,
 }
 
 /// Reads whom a certificate speaks of and how long. Says nothing about whether to believe it.
@@ -285,10 +316,11 @@ pub(crate) fn facts(der: &[u8]) -> Result<Facts, PkiError> {
 }
 
 fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Facts> {
-    // Version, serial number and algorithm.
-    for _ in 0..3 {
-        skip(reader.next())?;
-    }
+    // The version.
+    skip(reader.next())?;
+    let (serial, _) = reader.next().read_bigint_bytes()?;
+    // The algorithm.
+    skip(reader.next())?;
     let issuer = reader.next().read_der()?;
     let validity = reader
         .next()
@@ -296,7 +328,7 @@ fn read_body(reader: &mut BERReaderSeq<'_, '_>) -> ASN1Result<Facts> {
     let name = reader.next().read_der()?;
     let subject = yasna::parse_der(&name, read_name)?;
     let key = reader.next().read_der()?;
-    let mut facts = Facts { subject, validity, name, issuer, key, key_id: None, authority: false };
+    let mut facts = Facts { subject, validity, name, issuer, key, key_id: None, authority: false, serial };
     while let Some(rest) = reader.read_optional(any)? {
         if rest.tag() == Tag::context(3) {
             yasna::parse_der(rest.value(), |reader| {
@@ -330,15 +362,15 @@ fn read_extension(reader: BERReader<'_, '_>, facts: &mut Facts) -> ASN1Result<()
     Ok(())
 }
 
-fn skip(reader: BERReader<'_, '_>) -> ASN1Result<()> {
+pub(super) fn skip(reader: BERReader<'_, '_>) -> ASN1Result<()> {
     reader.read_der().map(drop)
 }
 
-fn any(reader: BERReader<'_, '_>) -> ASN1Result<TaggedDerValue> {
+pub(super) fn any(reader: BERReader<'_, '_>) -> ASN1Result<TaggedDerValue> {
     reader.read_tagged_der()
 }
 
-fn truth(reader: BERReader<'_, '_>) -> ASN1Result<bool> {
+pub(super) fn truth(reader: BERReader<'_, '_>) -> ASN1Result<bool> {
     reader.read_bool()
 }
 
@@ -346,7 +378,7 @@ fn bytes(reader: BERReader<'_, '_>) -> ASN1Result<Vec<u8>> {
     reader.read_bytes()
 }
 
-fn read_name(reader: BERReader<'_, '_>) -> ASN1Result<Subject> {
+pub(super) fn read_name(reader: BERReader<'_, '_>) -> ASN1Result<Subject> {
     let mut subject = Subject::default();
     reader.read_sequence_of(|reader| {
         reader.read_set_of(|reader| {
@@ -396,7 +428,7 @@ mod tests {
     fn certificate(subject: &Subject, validity: Validity) -> CertificateDer<'static> {
         let key = P256::generate().unwrap();
         let issuer = Issuer::new(&Subject { common_name: "root".into(), ..Subject::default() }, &key);
-        issue(&issuer, &key, subject, &Purpose::Client, validity).unwrap()
+        issue(&issuer, &Public::of(&key), subject, &Purpose::Client, validity).unwrap()
     }
 
     #[test]

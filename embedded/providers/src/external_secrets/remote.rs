@@ -1,6 +1,8 @@
 //! A KV engine of OpenBao or Vault, as a store names it: how to log in, read, write and delete.
 
-use c5c3_api::ext::external_secrets::{CaProviderKind, KubernetesAuth, KvVersion, SecretRef, StoreKind, Vault};
+use c5c3_api::ext::external_secrets::{
+    CaProviderKind, KubernetesAuth, KvVersion, RemoteKey, SecretRef, StoreKind, Vault,
+};
 use http::{Method, StatusCode, header};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
@@ -58,8 +60,10 @@ impl Remote {
         Ok(Self { server, mount })
     }
 
+    /// Where a secret is. Its key may have the mount in front, and `data` behind that.
     fn path(&self, part: &str, key: &str) -> String {
-        let key: Vec<String> = key.trim_matches('/').split('/').map(encoded).collect();
+        let key = RemoteKey::new(&self.mount, key);
+        let key: Vec<String> = key.as_str().split('/').map(encoded).collect();
         format!("/v1/{}/{part}/{}", self.mount, key.join("/"))
     }
 

@@ -14,19 +14,6 @@ pub(super) enum Verb {
     Delete,
 }
 
-impl Verb {
-    /// What a policy calls it.
-    pub(super) fn capabilities(self) -> &'static [&'static str] {
-        match self {
-            Self::Read => &["read"],
-            Self::List => &["list"],
-            Self::Write => &["create", "update"],
-            Self::Patch => &["patch", "update"],
-            Self::Delete => &["delete"],
-        }
-    }
-}
-
 /// A request. It holds secrets, and is never shown.
 pub(super) struct Ask<'a> {
     pub(super) verb: Verb,
@@ -42,11 +29,21 @@ pub(super) struct Ask<'a> {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Value,
+    pub(super) form: Form,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    #[default]
+    Json,
+    /// Certificates, as they are.
+    Pem,
 }
 
 impl Answer {
     pub(super) fn refusal(status: u16, why: &[&str]) -> Self {
-        Self { status, body: json!({"errors": why}) }
+        Self { status, body: json!({"errors": why}), form: Form::Json }
     }
 
     pub(super) fn denied() -> Self {
@@ -61,9 +58,18 @@ impl Answer {
         Self::refusal(404, &[])
     }
 
+    /// What some old paths answer: no envelope around it.
+    pub(super) fn plain(body: Value) -> Self {
+        Self { status: 200, body, form: Form::Json }
+    }
+
+    pub(super) fn pem(text: String) -> Self {
+        Self { status: 200, body: text.into(), form: Form::Pem }
+    }
+
     /// Nothing but that it is done.
     pub(super) fn done() -> Self {
-        Self { status: 204, body: Value::Null }
+        Self { status: 204, body: Value::Null, form: Form::Json }
     }
 
     pub(super) fn data(data: Value) -> Self {
@@ -76,7 +82,7 @@ impl Answer {
             "data": null, "wrap_info": null, "warnings": null, "auth": null,
         });
         body[field] = content;
-        Self { status: 200, body }
+        Self::plain(body)
     }
 
     pub(super) fn is_good(&self) -> bool {

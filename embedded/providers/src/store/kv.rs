@@ -78,6 +78,11 @@ impl Secret {
 }
 
 impl Engine {
+    /// Whether anything is known of a secret: a write to it is then an update.
+    pub(super) fn knows(&self, path: &str) -> bool {
+        self.secrets.contains_key(path)
+    }
+
     /// Reads a version; the latest if it is zero.
     pub(super) fn read(&self, path: &str, number: u64) -> Result<Value, Refused> {
         let secret = self.secrets.get(path).ok_or(Refused::Missing(None))?;

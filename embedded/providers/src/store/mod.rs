@@ -1,9 +1,10 @@
-//! A store for secrets that speaks OpenBao's HTTP API: KV engines of version 2, tokens, policies, and logins with service
-//! accounts of the cluster. What External Secrets and clients such as `hvac` use is there; other engines, leases, raft and
-//! Shamir shares are not, and are answered 404 or 405.
+//! A store for secrets that speaks OpenBao's HTTP API: KV engines of version 2, PKI engines, tokens, policies, and logins
+//! with service accounts of the cluster. What External Secrets, cert-manager and clients such as `hvac` use is there; other
+//! engines, leases, raft and Shamir shares are not, and are answered 404 or 405. It begins with the policies and roles of
+//! `deploy/openbao`, which are those of a production store.
 //!
 //! ```text
-//! request ─► serve ─► vault: who, may they, what ─► kv ─► disk, before the answer goes out
+//! request ─► serve ─► vault: who, may they, what ─► kv or pki ─► disk, before the answer goes out
 //! ```
 //!
 //! It starts unsealed. Its state is one file, sealed with a key beside it; see `disk.rs`.
@@ -11,9 +12,15 @@
 mod announce;
 mod ask;
 mod disk;
+mod furnish;
 mod kv;
+#[cfg(test)]
+mod least_rights;
+mod logins;
+mod pki;
 mod policy;
 mod serve;
+mod system;
 mod tokens;
 mod vault;
 
@@ -36,11 +43,11 @@ use vault::State;
 /// The namespace and the service account of External Secrets.
 pub(crate) const ACCOUNT: &str = "external-secrets";
 
-/// The role that External Secrets has from the start, and its policy.
+/// The role that External Secrets of a cluster logs in by.
 pub(crate) const ROLE: &str = "eso-control-plane";
 
-/// Where logins with service accounts are from the start.
-pub(crate) const LOGIN: &str = "kubernetes";
+/// Where it logs in.
+pub(crate) const LOGIN: &str = "kubernetes/control-plane";
 
 /// The file with the token that may do everything.
 pub const ROOT_TOKEN: &str = "root-token";
@@ -70,7 +77,13 @@ impl Store {
             disk.write(&serde_json::to_vec(&state).map_err(damaged)?)?;
             return Ok(Self { disk, state: Mutex::new(state), root: root.into() });
         };
-        let state = serde_json::from_slice(&content).map_err(damaged)?;
+        let mut state: State = serde_json::from_slice(&content).map_err(damaged)?;
+        // One of an older version may lack what is there from the start today.
+        state.furnish(Timestamp::now());
+        let furnished = serde_json::to_vec(&state).map_err(damaged)?;
+        if furnished != *content {
+            disk.write(&furnished)?;
+        }
         let root = std::fs::read_to_string(folder.join(ROOT_TOKEN))?;
         Ok(Self { disk, state: Mutex::new(state), root: root.into() })
     }
@@ -183,7 +196,9 @@ mod tests {
         };
         let read = |store: &Store, token: &str| {
             let body = serde_json::Value::Null;
-            store.answer(&Ask { verb: Verb::Read, path: "kv-v2/data/a", version: 0, body, token: Some(token) }).status
+            store
+                .answer(&Ask { verb: Verb::Read, path: "kv-v2/data/openstack/a", version: 0, body, token: Some(token) })
+                .status
         };
         let store = Store::open(folder.path()).unwrap();
         let before = files();

@@ -3,6 +3,8 @@
 //! What a policy says and this cannot enforce (parameters that are allowed or denied, life of wrapped answers) is
 //! refused: a rule that was dropped could be the one that closes what another opens.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,7 +28,16 @@ impl Rule {
         if pattern.strip_suffix('*').unwrap_or(&pattern).contains('*') {
             return Err(format!("path {pattern:?}: '*' is only known at the end"));
         }
+        if pattern.contains("+*") {
+            return Err(format!("path {pattern:?}: '+*' is forbidden"));
+        }
         Ok(Self { pattern, capabilities })
+    }
+
+    /// Whether it is about a path. That of a list ends with a slash, which a pattern without wildcards may leave out.
+    fn covers(&self, path: &str) -> bool {
+        let is_exact = !self.pattern.ends_with('*') && self.pattern.split('/').all(|part| part != "+");
+        matches(&self.pattern, path) || is_exact && path.strip_suffix('/') == Some(self.pattern.as_str())
     }
 }
 
@@ -165,15 +176,37 @@ fn list(pattern: &str, pieces: &mut impl Iterator<Item = Piece>) -> Result<Vec<S
     }
 }
 
-/// Whether rules permit one of the capabilities for a path. Of several patterns that match, the longest decides.
-pub(super) fn permits<'a>(rules: impl Iterator<Item = &'a Rule>, path: &str, capabilities: &[&str]) -> bool {
-    let matching: Vec<&Rule> = rules.filter(|rule| matches(&rule.pattern, path)).collect();
-    let longest = matching.iter().map(|rule| rule.pattern.trim_end_matches('*').len()).max().unwrap_or(0);
-    let words = || {
-        let decisive = matching.iter().filter(|rule| rule.pattern.trim_end_matches('*').len() == longest);
-        decisive.flat_map(|rule| &rule.capabilities)
+/// Whether rules permit a capability for a path.
+///
+/// Of the patterns that match, the one decides that is the most specific. Several rules of one pattern count as one, with
+/// the capabilities of all of them; `deny` among them denies everything.
+pub(super) fn permits<'a>(rules: impl Iterator<Item = &'a Rule>, path: &str, capability: &str) -> bool {
+    let matching: Vec<&Rule> = rules.filter(|rule| rule.covers(path)).collect();
+    let Some(decisive) = matching
+        .iter()
+        .map(|rule| rule.pattern.as_str())
+        .max_by(|one, other| specificity(one).cmp(&specificity(other)))
+    else {
+        return false;
     };
-    !words().any(|word| word == "deny") && words().any(|word| capabilities.contains(&word.as_str()))
+    let words = || matching.iter().filter(|rule| rule.pattern == decisive).flat_map(|rule| &rule.capabilities);
+    !words().any(|word| word == "deny") && words().any(|word| word == capability)
+}
+
+/// OpenBao's order of patterns: later wildcards win, then an end without `*`, then fewer `+`, then length, then the letters.
+fn specificity(pattern: &str) -> (usize, bool, Reverse<usize>, usize, &str) {
+    let ends = pattern.ends_with('*');
+    let mut at = 0;
+    let mut plus = None;
+    for part in pattern.split('/') {
+        if part == "+" && plus.is_none() {
+            plus = Some(at);
+        }
+        at += part.len() + 1;
+    }
+    let first = plus.or(ends.then(|| pattern.len() - 1)).unwrap_or(usize::MAX);
+    let wildcards = pattern.split('/').filter(|part| *part == "+").count();
+    (first, !ends, Reverse(wildcards), pattern.len(), pattern)
 }
 
 /// Whether a pattern matches: `+` stands for one part of a path, `*` at the end for whatever follows.
@@ -221,11 +254,44 @@ mod tests {
             path "kv-v2/data/openstack/secret" { capabilities = ["deny"] } # path "commented/*" {
         "#;
         let rules = parse(text).unwrap();
-        let may = |path: &str, what: &str| permits(rules.iter(), path, &[what]);
+        let may = |path: &str, what: &str| permits(rules.iter(), path, what);
         assert!(may("kv-v2/data/openstack/nova", "read") && !may("kv-v2/data/openstack/nova", "delete"));
         assert!(!may("kv-v2/data/openstack/secret", "read") && !may("commented/x", "read"));
         let json = r#"{"path": {"a/*": {"capabilities": ["list"]}}}"#;
-        assert!(permits(parse(json).unwrap().iter(), "a/b", &["list"]));
+        assert!(permits(parse(json).unwrap().iter(), "a/b", "list"));
+    }
+
+    #[test]
+    fn the_most_specific_pattern_decides_and_deny_wins_within_one() {
+        let rules = |text: &str| parse(text).unwrap();
+        let rule = |pattern: &str, word: &str| format!("path \"{pattern}\" {{ capabilities = [\"{word}\"] }}\n");
+        for (weaker, stronger, path) in [
+            ("kv/*", "kv/a/*", "kv/a/b"),
+            ("kv/+/b", "kv/a/*", "kv/a/b"),
+            ("kv/+/b", "kv/a*", "kv/ab/b"),
+            ("kv/a/*", "kv/a/+", "kv/a/b"),
+            ("kv/+/+/c", "kv/+/b/c", "kv/a/b/c"),
+            ("kv/a/b*", "kv/a/b", "kv/a/b"),
+        ] {
+            let text = rule(weaker, "deny") + &rule(stronger, "read");
+            assert!(permits(rules(&text).iter(), path, "read"), "{stronger} over {weaker}");
+            let text = rule(weaker, "read") + &rule(stronger, "deny");
+            assert!(!permits(rules(&text).iter(), path, "read"), "{stronger} over {weaker}");
+        }
+        let both = rules(&(rule("kv/a", "read") + &rule("kv/a", "list")));
+        assert!(permits(both.iter(), "kv/a", "read") && permits(both.iter(), "kv/a", "list"));
+        let denied = rules(&(rule("kv/a", "read") + &rule("kv/a", "deny")));
+        assert!(!permits(denied.iter(), "kv/a", "read"));
+    }
+
+    #[test]
+    fn a_list_is_of_the_path_with_a_slash() {
+        let may = |pattern: &str, path: &str| {
+            let text = format!("path \"{pattern}\" {{ capabilities = [\"list\"] }}");
+            permits(parse(&text).unwrap().iter(), path, "list")
+        };
+        assert!(may("kv/metadata/*", "kv/metadata/") && may("kv/metadata", "kv/metadata/"));
+        assert!(may("kv/metadata/", "kv/metadata/") && !may("kv/metadata/a", "kv/metadata/"));
     }
 
     #[test]
@@ -238,6 +304,7 @@ mod tests {
             (r#"path "a/b" { policy = "deny" }"#, "\"policy\" is not supported"),
             (r#"path "a/b" { }"#, "capabilities are missing"),
             (r#"path "a/b" { capabilities = ["deny" }"#, "is not expected"),
+            (r#"path "a/+*" { capabilities = ["deny"] }"#, "forbidden"),
             (r#"path "a/*/b" { capabilities = ["deny"] }"#, "only known at the end"),
             (r#"path ab { capabilities = ["deny"] }"#, "in quotes"),
             (r#"name = "x""#, "where a path is expected"),

@@ -21,7 +21,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::Store;
-use super::ask::{Answer, Ask, Verb};
+use super::ask::{Answer, Ask, Form, Verb};
 
 /// The largest request: OpenBao takes 32 MiB, which nobody needs for a secret.
 const LARGEST: usize = 1 << 20;
@@ -72,11 +72,15 @@ async fn connection(store: Arc<Store>, client: Client, tls: Option<TlsAcceptor>,
 async fn respond(store: Arc<Store>, client: Client, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let answer = answer(store, client, request).await.unwrap_or_else(|refusal| refusal);
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = if answer.body.is_null() { Bytes::new() } else { Bytes::from(answer.body.to_string()) };
+    let (kind, body) = match (answer.form, answer.body) {
+        (Form::Pem, Value::String(text)) => ("application/pem-certificate-chain", Bytes::from(text)),
+        (_, Value::Null) => ("application/json", Bytes::new()),
+        (_, body) => ("application/json", Bytes::from(body.to_string())),
+    };
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     response
 }

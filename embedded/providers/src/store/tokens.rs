@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::ask::{Answer, Ask};
+use super::logins::Role;
 use super::policy::ROOT;
 use super::vault::{State, words};
 use crate::generated;
@@ -31,6 +32,9 @@ pub(super) struct Token {
     /// Until when it can be prolonged. Those of older stores have none, and their longest life counts from their start.
     #[serde(default)]
     limit: Option<Timestamp>,
+    /// By how many seconds it is prolonged, if that is not an hour.
+    #[serde(default)]
+    step: Option<i64>,
 }
 
 impl Token {
@@ -66,6 +70,7 @@ impl New<'_> {
             created: now,
             expires: self.expires,
             limit: self.limit,
+            step: None,
         };
         (format!("s.{}", generated::password()), known)
     }
@@ -98,13 +103,16 @@ impl State {
         self.tokens.get_mut(id).or_else(|| self.sessions.get_mut(id))
     }
 
-    /// A token for a login that succeeded.
-    pub(super) fn issue_login(&mut self, name: &str, policies: &[String], now: Timestamp) -> Answer {
-        let (expires, limit) = (Some(later(now, LOGIN_LIFE)), Some(later(now, LONGEST_LIFE)));
+    /// A token for a login that succeeded, which holds as long as the role says.
+    pub(super) fn issue_login(&mut self, name: &str, role: &Role, now: Timestamp) -> Answer {
+        let most = role.max_ttl.map_or(LONGEST_LIFE, SignedDuration::from_secs).min(LONGEST_LIFE);
+        let life = role.ttl.map_or(LOGIN_LIFE, SignedDuration::from_secs).min(most);
+        let (expires, limit) = (Some(later(now, life)), Some(later(now, most)));
         self.sessions.retain(|_, token| token.is_valid(now));
-        let (token, known) = New { name, policies, expires, limit }.token(now);
+        let (token, mut known) = New { name, policies: &role.policies, expires, limit }.token(now);
+        known.step = Some(life.as_secs());
         self.sessions.insert(hashed(&token), known);
-        Answer::wrapped("auth", auth(&token, policies, LOGIN_LIFE.as_secs()))
+        Answer::wrapped("auth", auth(&token, &role.policies, life.as_secs()))
     }
 
     /// What everybody may do who has a token: ask about it, prolong it, give it back.
@@ -118,7 +126,8 @@ impl State {
             }))),
             "auth/token/renew-self" => {
                 // Prolonged, never shortened, and never beyond its limit.
-                let end = token.expires.map(|end| end.max(later(now, LOGIN_LIFE)));
+                let step = token.step.map_or(LOGIN_LIFE, SignedDuration::from_secs);
+                let end = token.expires.map(|end| end.max(later(now, step)));
                 let end = end.zip(token.limit()).map(|(end, limit)| end.min(limit));
                 if let Some(token) = self.token_mut(id) {
                     token.expires = end;
@@ -148,7 +157,7 @@ impl State {
         };
         let is_root = policies.iter().any(|policy| policy == ROOT);
         // Only a token that may do everything anyway lives for ever.
-        let life = life.or((!is_root).then_some(LONGEST_LIFE));
+        let life = life.or((!is_root).then_some(LONGEST_LIFE)).map(|life| life.min(LONGEST_LIFE));
         let limit = life.map(|_| later(now, LONGEST_LIFE)).into_iter().chain(parent.limit()).min();
         let expires = life.map(|life| later(now, life)).into_iter().chain(limit).min();
         let name = ask.body["display_name"].as_str().unwrap_or("token");
@@ -157,8 +166,8 @@ impl State {
     }
 }
 
-/// How long a token is to live, if that is said. An error if it is said and cannot be read.
-fn life(ttl: &Value) -> Result<Option<SignedDuration>, ()> {
+/// How long something is to last, if that is said. An error if it is said and cannot be read.
+pub(super) fn life(ttl: &Value) -> Result<Option<SignedDuration>, ()> {
     let seconds = match ttl {
         Value::Null => return Ok(None),
         Value::Number(number) => number.as_i64(),
@@ -173,7 +182,7 @@ fn life(ttl: &Value) -> Result<Option<SignedDuration>, ()> {
     };
     match seconds {
         Some(0) => Ok(None),
-        Some(seconds) if seconds > 0 => Ok(Some(SignedDuration::from_secs(seconds).min(LONGEST_LIFE))),
+        Some(seconds) if seconds > 0 => Ok(Some(SignedDuration::from_secs(seconds))),
         _ => Err(()),
     }
 }
@@ -263,8 +272,10 @@ mod tests {
 
     #[test]
     fn a_token_can_be_prolonged_for_a_while_and_not_for_ever() {
-        let (mut state, _) = State::new(now());
-        let login = state.log_in("kubernetes", "eso-control-plane", "external-secrets", "external-secrets", now());
+        let (mut state, root) = State::new(now());
+        let role = json!({"bound_service_account_names": "*", "bound_service_account_namespaces": "*"});
+        assert!(at(&mut state, now(), &root, "auth/kubernetes/management/role/patient", role).is_good());
+        let login = state.log_in("kubernetes/management", "patient", "web", "spider", now());
         let token = made(&login);
         let mut time = now();
         let step = SignedDuration::from_mins(50);
@@ -275,5 +286,22 @@ mod tests {
         }
         assert!(times > 900, "prolonged {times} times only");
         assert!(time <= now() + LONGEST_LIFE + step);
+    }
+
+    #[test]
+    fn a_role_says_how_long_its_tokens_hold() {
+        let (mut state, root) = State::new(now());
+        let role = json!({"bound_service_account_names": "*", "bound_service_account_namespaces": "*",
+            "token_ttl": "10m", "token_max_ttl": 1500});
+        assert!(at(&mut state, now(), &root, "auth/kubernetes/management/role/brief", role).is_good());
+        let login = state.log_in("kubernetes/management", "brief", "web", "spider", now());
+        assert_eq!(login.body["auth"]["lease_duration"], 600);
+        let token = made(&login);
+        let after = |minutes| now() + SignedDuration::from_mins(minutes);
+        for (minutes, left) in [(9, 600), (18, 420)] {
+            let renewed = at(&mut state, after(minutes), &token, "auth/token/renew-self", json!({}));
+            assert_eq!(renewed.body["auth"]["lease_duration"], left, "after {minutes} minutes");
+        }
+        assert_eq!(at(&mut state, after(25), &token, "auth/token/renew-self", json!({})).status, 403);
     }
 }

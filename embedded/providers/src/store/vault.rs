@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::ask::{Answer, Ask, Verb};
 use super::kv::{Engine, Refused};
+use super::logins::{self, Roles};
+use super::pki;
 use super::policy::{self, ROOT, Rule};
 use super::tokens::{New, Token, hashed};
 
@@ -16,10 +18,13 @@ use super::tokens::{New, Token, hashed};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     /// KV engines by their paths.
-    engines: BTreeMap<String, Engine>,
-    policies: BTreeMap<String, Policy>,
+    pub(super) engines: BTreeMap<String, Engine>,
+    /// PKI engines by their paths.
+    #[serde(default)]
+    pub(super) authorities: BTreeMap<String, pki::Engine>,
+    pub(super) policies: BTreeMap<String, Policy>,
     /// Logins with a service account by their paths, each with its roles.
-    logins: BTreeMap<String, BTreeMap<String, Role>>,
+    pub(super) logins: BTreeMap<String, Roles>,
     /// By the hash of the token: tokens themselves are known to those who have them.
     pub(super) tokens: BTreeMap<String, Token>,
     /// Tokens of logins, likewise. They are not kept: an hour's token is not worth a write of everything, and a client whose
@@ -29,58 +34,24 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Policy {
-    text: String,
-    rules: Vec<Rule>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Role {
-    names: Vec<String>,
-    namespaces: Vec<String>,
-    policies: Vec<String>,
+pub(super) struct Policy {
+    pub(super) text: String,
+    pub(super) rules: Vec<Rule>,
 }
 
 impl State {
-    /// A new store, with what a cluster's External Secrets need; and the token that may do everything.
+    /// A new store, with what a cloud's clusters need; and the token that may do everything.
     pub(super) fn new(now: Timestamp) -> (Self, String) {
         let mut state = Self::default();
-        state.engines.insert("kv-v2".into(), Engine::default());
-        let text = r#"path "kv-v2/*" { capabilities = ["create", "read", "update", "patch", "delete", "list"] }"#;
-        let rules = policy::parse(text).unwrap_or_default();
-        state.policies.insert(super::ROLE.into(), Policy { text: text.into(), rules });
-        let role = Role {
-            names: vec![super::ACCOUNT.into()],
-            namespaces: vec![super::ACCOUNT.into()],
-            policies: vec![super::ROLE.into()],
-        };
-        state.logins.insert(super::LOGIN.into(), [(super::ROLE.to_owned(), role)].into());
+        state.furnish(now);
         let root = New { name: "root", policies: &[ROOT.to_owned()], expires: None, limit: None };
         let root = state.issue(&root, now);
         (state, root)
     }
 
-    /// Lets a service account in that has proved itself, if a role is for it.
-    pub(super) fn log_in(&mut self, login: &str, role: &str, namespace: &str, name: &str, now: Timestamp) -> Answer {
-        let Some(found) = self.logins.get(login).and_then(|roles| roles.get(role)).cloned() else {
-            return Answer::refusal(400, &["invalid role name"]);
-        };
-        let bound = |names: &[String], name: &str| names.iter().any(|bound| bound == "*" || bound == name);
-        if !bound(&found.names, name) || !bound(&found.namespaces, namespace) {
-            return Answer::refusal(403, &["service account not authorized"]);
-        }
-        self.issue_login(&format!("{login}-{namespace}-{name}"), &found.policies, now)
-    }
-
-    /// Whether a path is a login with a service account: which one.
-    pub(super) fn login<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let login = path.strip_prefix("auth/")?.strip_suffix("/login")?;
-        self.logins.contains_key(login).then_some(login)
-    }
-
     /// Answers a request.
     pub(super) fn answer(&mut self, ask: &Ask<'_>, now: Timestamp) -> Answer {
-        if let Some(answer) = public(ask) {
+        if let Some(answer) = public(ask).or_else(|| self.certificates(ask)) {
             return answer;
         }
         let Some(token) = ask.token else { return Answer::refusal(400, &["missing client token"]) };
@@ -98,7 +69,7 @@ impl State {
         match (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) {
             ("sys", rest) => self.system(ask, rest),
             ("auth", "token/create") => self.create_token(ask, &known, now),
-            ("auth", rest) => self.roles(ask, rest),
+            ("auth", rest) => logins::answer(&mut self.logins, ask, rest),
             _ => self.engine(ask, now),
         }
     }
@@ -108,118 +79,47 @@ impl State {
             return true;
         }
         let policies = token.policies.iter().filter_map(|name| self.policies.get(name));
-        let path = ask.path.trim_end_matches('/');
-        policy::permits(policies.flat_map(|policy| &policy.rules), path, ask.verb.capabilities())
+        let trimmed = ask.path.trim_end_matches('/');
+        let path = if ask.verb == Verb::List { format!("{trimmed}/") } else { trimmed.to_owned() };
+        policy::permits(policies.flat_map(|policy| &policy.rules), &path, self.capability(ask))
     }
 
-    fn system(&mut self, ask: &Ask<'_>, path: &str) -> Answer {
-        let path = path.trim_end_matches('/');
-        let kv = json!({"type": "kv", "description": "", "local": false, "options": {"version": "2"}});
-        match (ask.verb, path.split_once('/').unwrap_or((path, ""))) {
-            (Verb::Read, ("mounts", "")) => Answer::data(
-                self.engines.keys().map(|path| (format!("{path}/"), kv.clone())).collect::<Map<_, _>>().into(),
-            ),
-            (Verb::Write, ("mounts", mount)) => self.mount(mount, &ask.body),
-            (Verb::Delete, ("mounts", mount)) => {
-                self.engines.remove(mount);
-                Answer::done()
-            }
-            (Verb::Read, ("auth", "")) => {
-                let method = json!({"type": "kubernetes", "description": ""});
-                Answer::data(
-                    self.logins.keys().map(|path| (format!("{path}/"), method.clone())).collect::<Map<_, _>>().into(),
-                )
-            }
-            (Verb::Write, ("auth", login)) if ask.body["type"] == "kubernetes" => {
-                self.logins.entry(login.to_owned()).or_default();
-                Answer::done()
-            }
-            (Verb::Delete, ("auth", login)) => {
-                self.logins.remove(login);
-                Answer::done()
-            }
-            (verb, ("policies", path)) => {
-                self.policies(verb, path.strip_prefix("acl").unwrap_or(path).trim_matches('/'), &ask.body)
-            }
-            _ => Answer::unsupported(),
+    /// What a policy calls a request. Writing to what is not there yet is to create it, where that can be told.
+    fn capability(&self, ask: &Ask<'_>) -> &'static str {
+        match ask.verb {
+            Verb::Read => "read",
+            Verb::List => "list",
+            Verb::Patch => "patch",
+            Verb::Delete => "delete",
+            Verb::Write if self.lacks(ask.path) => "create",
+            Verb::Write => "update",
         }
     }
 
-    fn mount(&mut self, path: &str, body: &Value) -> Answer {
-        let version = &body["options"]["version"];
-        let second = body["type"] == "kv-v2" || (body["type"] == "kv" && (version == "2" || version == 2));
-        if !second {
-            return Answer::refusal(400, &["only KV engines of version 2 can be mounted here"]);
+    /// Whether a path is that of a secret or a role that is not there.
+    fn lacks(&self, path: &str) -> bool {
+        if let Some(path) = path.strip_prefix("auth/") {
+            return logins::lacks(&self.logins, path);
         }
-        if self.engines.contains_key(path) {
-            return Answer::refusal(400, &[&format!("path is already in use at {path}/")]);
-        }
-        self.engines.insert(path.to_owned(), Engine::default());
-        Answer::done()
-    }
-
-    fn policies(&mut self, verb: Verb, name: &str, body: &Value) -> Answer {
-        match verb {
-            Verb::List => Answer::data(json!({"keys": self.policies.keys().collect::<Vec<_>>()})),
-            Verb::Read => match self.policies.get(name) {
-                Some(policy) => Answer::data(json!({"name": name, "policy": policy.text})),
-                None => Answer::missing(),
-            },
-            Verb::Write => {
-                let text = body["policy"].as_str().unwrap_or_default();
-                if name == ROOT {
-                    return Answer::refusal(400, &["cannot update \"root\" policy"]);
-                }
-                let rules = match policy::parse(text) {
-                    Ok(rules) => rules,
-                    Err(why) => return Answer::refusal(400, &[&format!("failed to parse policy: {why}")]),
-                };
-                self.policies.insert(name.to_owned(), Policy { text: text.to_owned(), rules });
-                Answer::done()
-            }
-            Verb::Delete => {
-                self.policies.remove(name);
-                Answer::done()
-            }
-            Verb::Patch => Answer::unsupported(),
+        let Some(mount) = mount_of(self.engines.keys(), path) else { return false };
+        match path[mount.len() + 1..].split_once('/') {
+            Some(("data" | "metadata", secret)) => !self.engines[&mount].knows(secret),
+            _ => false,
         }
     }
 
-    /// Roles of logins. How to reach the cluster they are of is known here, and accepted without being used.
-    fn roles(&mut self, ask: &Ask<'_>, path: &str) -> Answer {
-        let Some(login) = mount_of(self.logins.keys(), path) else { return Answer::missing() };
-        let rest = &path[login.len() + 1..];
-        let roles = self.logins.entry(login).or_default();
-        match (ask.verb, rest.split_once('/').unwrap_or((rest, ""))) {
-            (Verb::Write, ("config", _)) => Answer::done(),
-            (Verb::List, ("role", "")) => Answer::data(json!({"keys": roles.keys().collect::<Vec<_>>()})),
-            (Verb::Write, ("role", name)) => {
-                let body = &ask.body;
-                let policies = [words(&body["token_policies"]), words(&body["policies"])].concat();
-                let role = Role {
-                    names: words(&body["bound_service_account_names"]),
-                    namespaces: words(&body["bound_service_account_namespaces"]),
-                    policies,
-                };
-                roles.insert(name.to_owned(), role);
-                Answer::done()
-            }
-            (Verb::Read, ("role", name)) => match roles.get(name) {
-                Some(role) => Answer::data(json!({
-                    "bound_service_account_names": role.names, "bound_service_account_namespaces": role.namespaces,
-                    "token_policies": role.policies,
-                })),
-                None => Answer::missing(),
-            },
-            (Verb::Delete, ("role", name)) => {
-                roles.remove(name);
-                Answer::done()
-            }
-            _ => Answer::unsupported(),
-        }
+    /// Certificates of authorities, which are for everybody.
+    fn certificates(&self, ask: &Ask<'_>) -> Option<Answer> {
+        let mount = mount_of(self.authorities.keys(), ask.path)?;
+        self.authorities[&mount].public(ask.verb, &ask.path[mount.len() + 1..])
     }
 
     fn engine(&mut self, ask: &Ask<'_>, now: Timestamp) -> Answer {
+        if let Some(mount) = mount_of(self.authorities.keys(), ask.path)
+            && let Some(authority) = self.authorities.get_mut(&mount)
+        {
+            return authority.answer(ask, &ask.path[mount.len() + 1..], now);
+        }
         let mount = mount_of(self.engines.keys(), ask.path);
         let Some((mount, engine)) = mount.and_then(|mount| self.engines.get_mut(&mount).map(|engine| (mount, engine)))
         else {
@@ -266,14 +166,14 @@ fn public(ask: &Ask<'_>) -> Option<Answer> {
         "version": "2.6.2", "cluster_name": "c5c3", "t": 1, "n": 1, "progress": 0,
     });
     match (ask.verb, ask.path) {
-        (Verb::Read, "sys/health" | "sys/seal-status") => Some(Answer { status: 200, body: health }),
-        (Verb::Read, "sys/init") => Some(Answer { status: 200, body: json!({"initialized": true}) }),
+        (Verb::Read, "sys/health" | "sys/seal-status") => Some(Answer::plain(health)),
+        (Verb::Read, "sys/init") => Some(Answer::plain(json!({"initialized": true}))),
         _ => None,
     }
 }
 
 /// Which of several mounts a path is in: of those that are within each other, the innermost.
-fn mount_of<'a>(mounts: impl Iterator<Item = &'a String>, path: &str) -> Option<String> {
+pub(super) fn mount_of<'a>(mounts: impl Iterator<Item = &'a String>, path: &str) -> Option<String> {
     let is_in = |mount: &&String| path.strip_prefix(mount.as_str()).is_some_and(|rest| rest.starts_with('/'));
     mounts.filter(is_in).max_by_key(|mount| mount.len()).cloned()
 }
@@ -306,11 +206,13 @@ mod tests {
     #[test]
     fn who_has_no_token_or_a_wrong_or_an_old_one_is_told_nothing() {
         let (mut state, root) = State::new(now());
-        let read = |token| Ask { verb: Verb::Read, path: "kv-v2/data/a", version: 0, body: Value::Null, token };
+        let read =
+            |token| Ask { verb: Verb::Read, path: "kv-v2/data/openstack/a", version: 0, body: Value::Null, token };
         assert_eq!(state.answer(&read(None), now()).status, 400);
         assert_eq!(state.answer(&read(Some("s.wrong")), now()).status, 403);
         assert_eq!(state.answer(&read(Some(&root)), now()).status, 404);
-        let logged_in = state.log_in("kubernetes", "eso-control-plane", "external-secrets", "external-secrets", now());
+        let logged_in =
+            state.log_in(super::super::LOGIN, super::super::ROLE, "external-secrets", "external-secrets", now());
         let token = logged_in.body["auth"]["client_token"].as_str().unwrap().to_owned();
         assert_eq!(state.answer(&read(Some(&token)), now()).status, 404);
         let later = now() + SignedDuration::from_hours(2);
@@ -320,11 +222,12 @@ mod tests {
     #[test]
     fn a_role_is_for_the_service_accounts_that_it_names() {
         let (mut state, _) = State::new(now());
-        let mut log_in =
-            |role: &str, namespace: &str| state.log_in("kubernetes", role, namespace, "external-secrets", now()).status;
+        let mut log_in = |role: &str, namespace: &str| {
+            state.log_in("kubernetes/control-plane", role, namespace, "external-secrets", now()).status
+        };
         assert_eq!(log_in("eso-control-plane", "external-secrets"), 200);
         assert_eq!(log_in("eso-control-plane", "elsewhere"), 403);
-        assert_eq!(log_in("nobody", "external-secrets"), 400);
+        assert_eq!(log_in("eso-hypervisor", "external-secrets"), 400, "it is a role of another mount");
     }
 
     #[test]
@@ -342,6 +245,21 @@ mod tests {
         assert_eq!(ask(&mut state, &token, Verb::Read, "sys/mounts", Value::Null).status, 403);
         assert!(ask(&mut state, &token, Verb::Write, "auth/token/revoke-self", Value::Null).is_good());
         assert_eq!(ask(&mut state, &token, Verb::Read, "kv-v2/data/mine/x", Value::Null).status, 403);
+    }
+
+    #[test]
+    fn creating_and_updating_are_two_rights() {
+        let (mut state, root) = State::new(now());
+        let policy = json!({"policy": r#"path "kv-v2/data/new/*" { capabilities = ["create"] }
+            path "kv-v2/data/old/*" { capabilities = ["update"] }"#});
+        assert!(ask(&mut state, &root, Verb::Write, "sys/policies/acl/half", policy).is_good());
+        let made = ask(&mut state, &root, Verb::Write, "auth/token/create", json!({"policies": ["half"]}));
+        let token = made.body["auth"]["client_token"].as_str().unwrap().to_owned();
+        let mut write = |token: &str, path: &str| {
+            ask(&mut state, token, Verb::Write, &format!("kv-v2/data/{path}"), json!({"data": {"a": "b"}})).status
+        };
+        assert_eq!((write(&token, "new/x"), write(&token, "new/x")), (200, 403));
+        assert_eq!((write(&token, "old/x"), write(&root, "old/x"), write(&token, "old/x")), (403, 200, 200));
     }
 
     #[test]
@@ -377,7 +295,8 @@ mod tests {
     fn what_is_not_there_is_said_to_be_unsupported() {
         let (mut state, root) = State::new(now());
         assert_eq!(ask(&mut state, &root, Verb::Read, "sys/leases/lookup", Value::Null).status, 405);
-        assert_eq!(ask(&mut state, &root, Verb::Read, "pki/issue/x", Value::Null).status, 404);
-        assert_eq!(ask(&mut state, &root, Verb::Write, "sys/mounts/pki", json!({"type": "pki"})).status, 400);
+        assert_eq!(ask(&mut state, &root, Verb::Read, "transit/keys/x", Value::Null).status, 404);
+        let transit = json!({"type": "transit"});
+        assert_eq!(ask(&mut state, &root, Verb::Write, "sys/mounts/transit", transit).status, 400);
     }
 }

@@ -162,35 +162,124 @@ async fn single_properties_are_pushed_beside_others_and_taken_back() {
     stage.eventually::<Secret>("copy", holds("word", "owl")).await;
 }
 
-#[tokio::test]
-async fn a_service_account_logs_in_by_its_role() {
-    let (stage, served, _folder) = with_store().await;
+/// ClusterSecretStores by mount and role of a store.
+async fn with_roles(stage: &Stage, served: &Served, roles: &[(&str, &str)]) {
     let home = stage.cluster.namespace_named("external-secrets").await.unwrap();
     let account: ServiceAccount = of(json!({"metadata": {"name": "external-secrets"}}));
     Api::namespaced(stage.client.clone(), &home).create(&PostParams::default(), &account).await.unwrap();
-    let store = |name: &str, role: &str| -> ClusterSecretStore {
-        of(object(
-            "v1",
-            "ClusterSecretStore",
-            name,
-            &json!({"provider": {"vault": {
-                "server": served.url, "path": "kv-v2", "auth": {"kubernetes": {
-                    "mountPath": "kubernetes", "role": role,
-                    "serviceAccountRef": {"name": "external-secrets", "namespace": home},
-                }},
-            }}}),
-        ))
-    };
     let stores = Api::<ClusterSecretStore>::all(stage.client.clone());
-    stores.create(&PostParams::default(), &store("cluster-cave", "eso-control-plane")).await.unwrap();
-    stores.create(&PostParams::default(), &store("closed", "somebody-else")).await.unwrap();
+    for (mount, role) in roles {
+        let spec = json!({"provider": {"vault": {
+            "server": served.url, "path": "kv-v2", "auth": {"kubernetes": {
+                "mountPath": format!("kubernetes/{mount}"), "role": role,
+                "serviceAccountRef": {"name": "external-secrets", "namespace": home},
+            }},
+        }}});
+        let store: ClusterSecretStore = of(object("v1", "ClusterSecretStore", mount, &spec));
+        stores.create(&PostParams::default(), &store).await.unwrap();
+    }
+}
+
+/// A push of all of `source` through a ClusterSecretStore.
+fn push_by(store: &str, key: &str) -> Value {
+    let store = json!([{"name": store, "kind": "ClusterSecretStore"}]);
+    json!({"secretStoreRefs": store, "data": [{"match": {"remoteRef": {"remoteKey": key}}}]})
+}
+
+/// An ExternalSecret of all that a ClusterSecretStore has at a key.
+fn external_by(name: &str, store: &str, key: &str) -> Value {
+    let from = json!({"secretStoreRef": {"name": store, "kind": "ClusterSecretStore"}, "dataFrom": [{"extract": {"key": key}}]});
+    let mut external = external(&from);
+    external["metadata"]["name"] = json!(name);
+    external
+}
+
+#[tokio::test]
+async fn a_service_account_logs_in_by_its_role_and_may_do_what_that_may() {
+    let (stage, served, _folder) = with_store().await;
+    let roles = [("control-plane", "eso-control-plane"), ("hypervisor", "eso-hypervisor"), ("storage", "nothing")];
+    with_roles(&stage, &served, &roles).await;
     stage.create::<Secret>(json!({"metadata": {"name": "source"}, "stringData": {"word": "owl"}})).await;
-    let by = |name: &str| json!({"secretStoreRefs": [{"name": name, "kind": "ClusterSecretStore"}]});
-    stage.create::<PushSecret>(push("out", &by("cluster-cave"))).await;
-    stage.ready::<PushSecret>("out").await;
-    stage.create::<PushSecret>(push("shut-out", &by("closed"))).await;
+
+    for (name, key) in [("credential", "openstack/nova/app-credential"), ("compute", "openstack/nova/compute-config")] {
+        stage.create::<PushSecret>(push(name, &push_by("control-plane", key))).await;
+        stage.ready::<PushSecret>(name).await;
+    }
+    // The bootstrap secrets are for people to write.
+    stage.create::<PushSecret>(push("admin", &push_by("control-plane", "bootstrap/keystone-admin"))).await;
+    let why = stage.not_ready::<PushSecret>("admin", "Errored").await;
+    assert!(why.contains("403"), "{why}");
+    stage.create::<PushSecret>(push("shut-out", &push_by("storage", "ceph/client-nova"))).await;
     let why = stage.not_ready::<PushSecret>("shut-out", "Errored").await;
     assert!(why.contains("invalid role name"), "{why}");
+
+    let by_root = json!({"data": [{"match": {"remoteRef": {"remoteKey": "bootstrap/keystone-admin"}}}]});
+    stage.create::<PushSecret>(push("by-root", &by_root)).await;
+    stage.ready::<PushSecret>("by-root").await;
+    let copy = external_by("compute", "hypervisor", "openstack/nova/compute-config");
+    stage.create::<ExternalSecret>(copy).await;
+    stage.eventually::<Secret>("compute", holds("word", "owl")).await;
+    for (name, key) in [("admin", "bootstrap/keystone-admin"), ("credential", "openstack/nova/app-credential")] {
+        stage.create::<ExternalSecret>(external_by(name, "hypervisor", key)).await;
+        let why = stage.not_ready::<ExternalSecret>(name, "SecretSyncedError").await;
+        assert!(why.contains("403"), "{key}: {why}");
+    }
+    stage.create::<ExternalSecret>(external_by("bootstrap", "control-plane", "bootstrap/keystone-admin")).await;
+    stage.eventually::<Secret>("bootstrap", holds("word", "owl")).await;
+}
+
+/// The documents write keys as the HTTP API has them; in the engine they are where relative keys are.
+#[tokio::test]
+async fn a_key_with_its_mount_in_front_is_the_same_secret() {
+    let (stage, _served, _folder) = with_store().await;
+    stage.create::<Secret>(json!({"metadata": {"name": "source"}, "stringData": {"clouds.yaml": "owl"}})).await;
+    let property = |key: &str| {
+        let at = json!({"remoteKey": key, "property": "clouds.yaml"});
+        json!({"deletionPolicy": "Delete", "data": [{"match": {"secretKey": "clouds.yaml", "remoteRef": at}}]})
+    };
+    let full = "kv-v2/data/openstack/k-orc/app-credential";
+    stage.create::<PushSecret>(push("out", &property(full))).await;
+    stage.ready::<PushSecret>("out").await;
+    for (name, key) in [("full", full), ("relative", "openstack/k-orc/app-credential")] {
+        let mut copy = external(&json!({"dataFrom": [{"extract": {"key": key}}]}));
+        copy["metadata"]["name"] = json!(name);
+        stage.create::<ExternalSecret>(copy).await;
+        stage.eventually::<Secret>(name, holds("clouds.yaml", "owl")).await;
+    }
+    stage.delete::<PushSecret>("out").await;
+    let why = stage.not_ready::<ExternalSecret>("relative", "SecretSyncedError").await;
+    assert!(why.contains("is not in the store"), "{why}");
+}
+
+/// K-ORC's credential by the manifests of `deploy`, through the store with its own policies.
+#[tokio::test]
+async fn the_credential_of_k_orc_reaches_both_namespaces() {
+    let (stage, served, _folder) = with_store().await;
+    with_roles(&stage, &served, &[("control-plane", "eso-control-plane")]).await;
+    for namespace in ["openstack", "orc-system"] {
+        stage.cluster.namespace_named(namespace).await.unwrap();
+    }
+    let source =
+        json!({"metadata": {"name": "k-orc-app-credential"}, "stringData": {"clouds.yaml": "owl", "other": "x"}});
+    let secrets = |namespace: &str| Api::<Secret>::namespaced(stage.client.clone(), namespace);
+    secrets("openstack").create(&PostParams::default(), &of(source)).await.unwrap();
+    let manifests = include_str!("../../../../deploy/external-secrets/k-orc.yaml");
+    for document in manifests.split("\n---\n") {
+        // The store of this stage has another name.
+        let text = document.replace("openbao-cluster-store", "control-plane");
+        let object: kube::api::DynamicObject = serde_saphyr::from_str(&text).unwrap();
+        let kind = object.types.clone().unwrap();
+        let gvk = kube::core::GroupVersionKind::try_from(kind).unwrap();
+        let resource = kube::core::ApiResource::from_gvk(&gvk);
+        let namespace = object.metadata.namespace.clone().unwrap();
+        let api = Api::<kube::api::DynamicObject>::namespaced_with(stage.client.clone(), &namespace, &resource);
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    for namespace in ["openstack", "orc-system"] {
+        let found =
+            kube::runtime::wait::await_condition(secrets(namespace), "k-orc-clouds-yaml", holds("clouds.yaml", "owl"));
+        tokio::time::timeout(std::time::Duration::from_secs(30), found).await.expect(namespace).unwrap();
+    }
 }
 
 #[tokio::test]

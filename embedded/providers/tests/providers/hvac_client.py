@@ -1,7 +1,9 @@
 """Uses a store as people use OpenBao: by the hvac client. Run as: hvac_client.py URL, with VAULT_TOKEN set."""
 
 import os
+import subprocess
 import sys
+import tempfile
 
 import hvac
 from hvac.exceptions import Forbidden, InvalidPath, InvalidRequest
@@ -10,9 +12,9 @@ client = hvac.Client(url=sys.argv[1], token=os.environ["VAULT_TOKEN"])
 kv = client.secrets.kv.v2
 
 
-def fails(kind, call, **arguments):
+def fails(kind, call, *values, **arguments):
     try:
-        call(**arguments)
+        call(*values, **arguments)
     except kind:
         return
     raise AssertionError(f"{call.__name__}{arguments} did not fail with {kind.__name__}")
@@ -76,10 +78,75 @@ assert not reader.is_authenticated()
 client.sys.disable_secrets_engine("team/kv")
 fails(InvalidPath, kv.read_secret_metadata, path="x", mount_point="team/kv")
 
-# Roles of logins with service accounts.
+# Logins with service accounts: a mount for each cluster, with roles of its own.
+assert "kubernetes/control-plane/" in client.sys.list_auth_methods()["data"]
+client.sys.enable_auth_method("kubernetes", path="kubernetes/attic")
+attic = {"mount_point": "kubernetes/attic"}
+client.auth.kubernetes.configure(kubernetes_host="https://attic.example", **attic)
 client.auth.kubernetes.create_role(
-    "weaver", bound_service_account_names=["spider"], bound_service_account_namespaces=["web"], policies=["reader"]
+    "weaver",
+    bound_service_account_names=["spider"],
+    bound_service_account_namespaces=["web"],
+    policies=["reader"],
+    ttl="10m",
+    **attic,
 )
-assert client.auth.kubernetes.read_role("weaver")["bound_service_account_names"] == ["spider"]
-fails(Forbidden, client.auth.kubernetes.login, role="weaver", jwt="not.a.token")
+role = client.auth.kubernetes.read_role("weaver", **attic)
+assert role["bound_service_account_names"] == ["spider"] and role["token_ttl"] == 600, role
+assert client.auth.kubernetes.list_roles(**attic)["keys"] == ["weaver"]
+fails(Forbidden, client.auth.kubernetes.login, role="weaver", jwt="not.a.token", use_token=False, **attic)
+fails(InvalidPath, client.auth.kubernetes.read_role, "weaver", mount_point="kubernetes/control-plane")
+
+# Policies as they are shipped: the hypervisors' does not let anybody read what bootstraps a cloud.
+assert "eso-hypervisor" in client.sys.list_acl_policies()["data"]["keys"]
+token = client.auth.token.create(policies=["eso-hypervisor"])["auth"]["client_token"]
+hypervisor = hvac.Client(url=sys.argv[1], token=token).secrets.kv.v2
+for path in ("bootstrap/keystone-admin", "openstack/nova/compute-config"):
+    kv.create_or_update_secret(path=path, mount_point="kv-v2", secret={"a": "b"})
+at = {"mount_point": "kv-v2", "raise_on_deleted_version": True}
+assert hypervisor.read_secret_version(path="openstack/nova/compute-config", **at)["data"]["data"] == {"a": "b"}
+fails(Forbidden, hypervisor.read_secret_version, path="bootstrap/keystone-admin", **at)
+
+# An authority: the one that is there, and another one.
+pki = client.secrets.pki
+assert "BEGIN CERTIFICATE" in pki.read_ca_certificate()
+assert "openstack-internal" in pki.list_roles()["data"]["keys"]
+issued = pki.generate_certificate("openstack-internal", common_name="nova.openstack.svc")["data"]
+assert "PRIVATE KEY" in issued["private_key"] and issued["issuing_ca"].strip() == pki.read_ca_certificate().strip()
+assert pki.read_certificate(issued["serial_number"])["data"]["certificate"] == issued["certificate"]
+assert issued["serial_number"] in pki.list_certificates()["data"]["keys"]
+fails(InvalidRequest, pki.generate_certificate, "openstack-internal", common_name="nova.example.com")
+client.sys.enable_secrets_engine("pki", path="attic/pki")
+client.sys.tune_mount_configuration(path="attic/pki", max_lease_ttl="8760h")
+there = {"mount_point": "attic/pki"}
+root = pki.generate_root("exported", "Attic CA", extra_params={"ttl": "8760h"}, **there)["data"]
+assert "PRIVATE KEY" in root["private_key"]
+web = {"allowed_domains": "web.example", "allow_subdomains": True, "allow_bare_domains": True, "max_ttl": "72h", "key_type": "any"}
+pki.create_or_update_role("web", extra_params=web, **there)
+assert pki.read_role("web", **there)["data"]["max_ttl"] == 72 * 3600
+anonymous = hvac.Client(url=sys.argv[1])
+assert anonymous.secrets.pki.read_ca_certificate(**there).strip() == root["certificate"].strip()
+
+
+def openssl(*arguments):
+    return subprocess.run(("openssl", *arguments), check=True, capture_output=True, text=True).stdout
+
+
+# openssl makes a request for a key of its own, and believes the certificate.
+with tempfile.TemporaryDirectory() as folder:
+    ca, key, request, certificate = (os.path.join(folder, name) for name in ("ca.pem", "key.pem", "request.pem", "crt.pem"))
+    for algorithm in ("rsa:2048", "ed25519"):
+        openssl(
+            "req", "-new", "-newkey", algorithm, "-nodes", "-keyout", key, "-out", request, "-subj", "/CN=spider.web.example",
+            "-addext", "subjectAltName=DNS:fly.web.example",
+        )
+        with open(request) as file:
+            signed = pki.sign_certificate("web", csr=file.read(), common_name="spider.web.example", **there)["data"]
+        assert "private_key" not in signed
+        for path, text in ((ca, root["certificate"]), (certificate, signed["certificate"])):
+            with open(path, "w") as file:
+                file.write(text)
+        for name in ("spider.web.example", "fly.web.example"):
+            openssl("verify", "-x509_strict", "-CAfile", ca, "-verify_hostname", name, certificate)
+        assert openssl("x509", "-in", certificate, "-noout", "-pubkey") == openssl("pkey", "-in", key, "-pubout")
 print("ok")

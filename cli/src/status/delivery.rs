@@ -1,0 +1,218 @@
+//! The way of a credential to the pods that use it: made in Keystone, pushed to a store, read from it into a Secret. Finds the
+//! link before one that fails.
+
+use serde_json::Value;
+
+use super::world::{Object, World};
+
+/// What brings an object about that is not there, or that does not work: the link before it in the chain, nearest first.
+pub(crate) fn before<'a>(world: &'a World, object: &Object) -> Vec<&'a Object> {
+    let namespace = object.namespace();
+    match object.kind() {
+        "ExternalSecret" => {
+            let keys = keys_read(object);
+            let pushes = world.of_kind("PushSecret").filter(|push| keys_written(push).any(|key| keys.contains(&key)));
+            // Without the store neither of the two works.
+            first(stores(world, object), pushes.filter(|push| is_down(push)).collect())
+        }
+        "PushSecret" => {
+            let source = object.text("/spec/selector/secret/name");
+            let makers = source.map(|source| makers(world, source, namespace)).unwrap_or_default();
+            first(stores(world, object), makers)
+        }
+        "CredentialRotation" => {
+            let user = object.text("/spec/targetServiceUser").and_then(|user| keystone_user(world, user, namespace));
+            user.into_iter().filter(|user| is_down(user)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn first<'a>(links: Vec<&'a Object>, otherwise: Vec<&'a Object>) -> Vec<&'a Object> {
+    if links.is_empty() { otherwise } else { links }
+}
+
+/// What delivers a Secret that is not there, if it is one that something delivers.
+pub(crate) fn makers<'a>(world: &'a World, secret: &str, namespace: Option<&str>) -> Vec<&'a Object> {
+    let here = |object: &&Object| object.namespace() == namespace;
+    let external = world.of_kind("ExternalSecret").filter(here).find(|external| target(external) == secret);
+    if let Some(external) = external.filter(|external| is_down(external)) {
+        return vec![external];
+    }
+    let delivers = |rotation: &&Object| secrets_of(world, rotation).iter().any(|name| name == secret);
+    world.of_kind("CredentialRotation").filter(here).filter(delivers).filter(|rotation| is_down(rotation)).collect()
+}
+
+/// The Secrets that a CredentialRotation writes or has written: what services read first.
+pub(crate) fn secrets_of(world: &World, rotation: &Object) -> Vec<String> {
+    let user = rotation.text("/spec/targetServiceUser").unwrap_or_default();
+    let found = keystone_user(world, user, rotation.namespace());
+    let name = found.map_or_else(|| user.trim_end_matches("-service-user").to_owned(), keystone_name);
+    let read = rotation.text("/spec/targetSecretRef/name").map(ToOwned::to_owned);
+    vec![read.unwrap_or_else(|| format!("{name}-keystone-credentials")), format!("{name}-app-credential")]
+}
+
+/// What a K-ORC User is called in Keystone.
+pub(crate) fn keystone_name(user: &Object) -> String {
+    let named = user.text("/status/resource/name").or_else(|| user.text("/spec/resource/name"));
+    named.unwrap_or(&user.reference.name).to_owned()
+}
+
+/// A User of K-ORC. MariaDB and RabbitMQ have Users, too.
+pub(crate) fn keystone_user<'a>(world: &'a World, name: &str, namespace: Option<&str>) -> Option<&'a Object> {
+    let is_it = |user: &&Object| {
+        user.reference.resource.group == "openstack.k-orc.cloud"
+            && user.reference.name == name
+            && user.namespace() == namespace
+    };
+    world.of_kind("User").find(is_it)
+}
+
+/// The Secret that an ExternalSecret writes.
+pub(crate) fn target(external: &Object) -> &str {
+    external.text("/spec/target/name").unwrap_or(&external.reference.name)
+}
+
+/// The stores that an object names and that do not work.
+fn stores<'a>(world: &'a World, object: &Object) -> Vec<&'a Object> {
+    let one = object.value.pointer("/spec/secretStoreRef").into_iter();
+    let named = one.chain(object.list("/spec/secretStoreRefs"));
+    let found = named.filter_map(|named| {
+        let kind = named["kind"].as_str().unwrap_or("SecretStore");
+        let name = named["name"].as_str()?;
+        let here = |store: &&Object| {
+            store.reference.name == name && (kind == "ClusterSecretStore" || store.namespace() == object.namespace())
+        };
+        world.objects.iter().filter(|store| store.kind() == kind).find(here)
+    });
+    found.filter(|store| is_down(store)).collect()
+}
+
+fn is_down(object: &Object) -> bool {
+    object.wait.is_some()
+}
+
+/// The keys in the store that an ExternalSecret reads.
+fn keys_read(external: &Object) -> Vec<&str> {
+    let data = external.list("/spec/data").iter().map(|data| &data["remoteRef"]["key"]);
+    let whole = external.list("/spec/dataFrom").iter().map(|from| &from["extract"]["key"]);
+    data.chain(whole).filter_map(Value::as_str).map(relative).collect()
+}
+
+/// The keys in the store that a PushSecret writes.
+fn keys_written(push: &Object) -> impl Iterator<Item = &str> {
+    let keys = push.list("/spec/data").iter().map(|data| &data["match"]["remoteRef"]["remoteKey"]);
+    keys.filter_map(Value::as_str).map(relative)
+}
+
+/// A key as it is below its mount: it may be written with the mount and `data` in front.
+fn relative(key: &str) -> &str {
+    key.split_once("/data/").map_or(key, |(_, below)| below)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{lab, not_ready, object, waits_for, why};
+    use super::*;
+
+    /// A service that waits for its credential, and the chain that delivers it; each link is ready unless it says otherwise.
+    fn held_back(failing: &[(&str, Value)]) -> String {
+        let is = |link: &str, condition: &str| {
+            let found = failing.iter().find(|(name, _)| *name == link).map(|(_, condition)| condition.clone());
+            json!({"conditions": [found.unwrap_or_else(|| json!({"type": condition, "status": "True"}))]})
+        };
+        let wait = json!([{"object": "secret/nova-keystone-credentials", "condition": "exists",
+            "because": "it signs in to Keystone with it", "lookAt": "create it by hand"}]);
+        let nova =
+            json!({"status": {"waitingFor": wait, "conditions": [not_ready("WaitingForCredentials", "waiting")]}});
+        let store = json!([{"name": "openbao-cluster-store", "kind": "ClusterSecretStore"}]);
+        let external = json!({"spec": {"secretStoreRef": store[0], "target": {"name": "nova-keystone-credentials"},
+            "dataFrom": [{"extract": {"key": "openstack/nova/app-credential"}}]}, "status": is("external", "Ready")});
+        let push = json!({"spec": {"secretStoreRefs": store, "selector": {"secret": {"name": "nova-app-credential"}},
+            "data": [{"match": {"remoteRef": {"remoteKey": "kv-v2/data/openstack/nova/app-credential"}}}]},
+            "status": is("push", "Ready")});
+        let waits =
+            failing.iter().find(|(name, _)| *name == "rotation waits").map_or(json!([]), |(_, waits)| waits.clone());
+        let mut rotation =
+            json!({"spec": {"targetServiceUser": "nova-service-user"}, "status": is("rotation", "Ready")});
+        rotation["status"]["waitingFor"] = waits;
+        let credential =
+            json!({"spec": {"resource": {"userRef": "nova-service-user"}}, "status": is("credential", "Available")});
+        let user = json!({"spec": {"resource": {"name": "nova"}}, "status": is("user", "Available")});
+        let mut css = object(
+            "external-secrets.io/v1",
+            "ClusterSecretStore",
+            "openbao-cluster-store",
+            "",
+            &json!({"status": is("store", "Ready")}),
+        );
+        css["metadata"]["namespace"] = Value::Null;
+        why(vec![
+            lab(&waits_for("nova/nova")),
+            object("nova.openstack.c5c3.io/v1alpha1", "Nova", "nova", "controlplane-lab", &nova),
+            object("external-secrets.io/v1", "ExternalSecret", "nova-keystone-credentials", "", &external),
+            object("external-secrets.io/v1alpha1", "PushSecret", "nova-app-credential", "", &push),
+            css,
+            object("c5c3.io/v1alpha1", "CredentialRotation", "nova-rotation", "", &rotation),
+            object(
+                "openstack.k-orc.cloud/v1alpha1",
+                "ApplicationCredential",
+                "nova-app-credential-v1",
+                "",
+                &credential,
+            ),
+            object("openstack.k-orc.cloud/v1alpha1", "User", "nova-service-user", "", &user),
+        ])
+    }
+
+    #[test]
+    fn a_credential_that_does_not_arrive_is_followed_to_the_store() {
+        let failing = [
+            ("external", not_ready("SecretSyncedError", "could not get secret data from provider")),
+            ("push", not_ready("Errored", "set secret failed")),
+            (
+                "store",
+                not_ready("InvalidProviderConfig", "https://openbao.openbao-system.svc:8200: connection refused"),
+            ),
+        ];
+        insta::assert_snapshot!(held_back(&failing));
+    }
+
+    #[test]
+    fn a_credential_that_does_not_arrive_is_followed_to_the_push() {
+        let failing = [
+            ("external", not_ready("SecretSyncedError", "openstack/nova/app-credential is not in the store")),
+            ("push", not_ready("Errored", "403 permission denied")),
+        ];
+        insta::assert_snapshot!(held_back(&failing));
+    }
+
+    #[test]
+    fn a_credential_that_does_not_arrive_is_followed_to_keystone() {
+        let failing = [
+            ("external", not_ready("SecretSyncedError", "openstack/nova/app-credential is not in the store")),
+            ("push", not_ready("Errored", "the Secret nova-app-credential is not there")),
+            ("rotation", not_ready("Creating", "waiting")),
+            ("rotation waits", waits_for("applicationcredential/nova-app-credential-v1")),
+            (
+                "credential",
+                json!({"type": "Available", "status": "False", "reason": "InvalidConfiguration",
+                "message": "Keystone refused the request: 403", "observedGeneration": 1}),
+            ),
+        ];
+        insta::assert_snapshot!(held_back(&failing));
+    }
+
+    #[test]
+    fn a_credential_that_arrived_in_the_store_ends_at_the_external_secret() {
+        let failing = [("external", not_ready("SecretSyncedError", "the Secret belongs to the Deployment web"))];
+        let text = held_back(&failing);
+        assert!(
+            text.contains("externalsecret/nova-keystone-credentials") && text.contains("belongs to the Deployment web"),
+            "{text}"
+        );
+        assert!(!text.contains("pushsecret") && !text.contains("create it by hand"), "{text}");
+    }
+}
