@@ -156,10 +156,12 @@ impl Pod {
     /// How a reference to a container reads in an event: `spec.containers{app}`.
     pub(crate) fn field_path(&self, container: &str) -> String {
         let is_in = |list: &[Container]| list.iter().any(|one| one.name == container);
-        let list = match () {
-            () if is_in(self.init_containers()) => "initContainers",
-            () if is_in(self.ephemeral_containers()) => "ephemeralContainers",
-            () => "containers",
+        let list = if is_in(self.init_containers()) {
+            "initContainers"
+        } else if is_in(self.ephemeral_containers()) {
+            "ephemeralContainers"
+        } else {
+            "containers"
         };
         format!("spec.{list}{{{container}}}")
     }

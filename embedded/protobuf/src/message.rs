@@ -115,8 +115,7 @@ fn single(kind: Type, number: u64, datum: Datum<'_>, depth: usize) -> Result<Opt
 fn choice(message: &Message, bytes: &[u8], depth: usize) -> Result<Value, DecodeError> {
     let mut fields = Map::new();
     read_into(&mut fields, message, bytes, depth)?;
-    let named = message.fields().iter().rev().filter_map(|field| field.name);
-    let chosen = named.filter_map(|name| fields.remove(name)).next();
+    let chosen = message.fields().iter().rev().filter_map(|field| field.name).find_map(|name| fields.remove(name));
     let is_boolean = message.fields().iter().any(|field| field.kind == Type::Boolean);
     Ok(chosen.unwrap_or(if is_boolean { Value::Bool(false) } else { Value::Null }))
 }

@@ -271,7 +271,9 @@ async fn a_missing_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let revision = with_two_checkpoints(dir.path()).await;
     fs::remove_file(files(dir.path(), "checkpoint-").remove(0)).unwrap();
-    for missing in [files(dir.path(), "checkpoint-").remove(0), files(dir.path(), "log-").pop().unwrap()] {
+    let checkpoint = files(dir.path(), "checkpoint-").remove(0);
+    let log = dir.path().join(format!("log-{:020}", number(&checkpoint).unwrap() + 1));
+    for missing in [checkpoint, log] {
         let away = dir.path().join("away");
         fs::rename(&missing, &away).unwrap();
         assert!(matches!(Store::open(dir.path(), Options::default()), Err(OpenError::Corrupt { .. })));

@@ -9,12 +9,12 @@ use crate::read::{is_empty_at, list_at};
 
 pub(super) fn ip_address(object: &Value, old: Option<&Value>, report: &mut Report) {
     let parent = &object["spec"]["parentRef"];
-    if !parent.is_object() {
-        report.required("spec.parentRef", "");
-    } else {
+    if parent.is_object() {
         for field in ["resource", "name"].into_iter().filter(|field| is_empty_at(parent, field)) {
             report.required(format!("spec.parentRef.{field}"), "");
         }
+    } else {
+        report.required("spec.parentRef", "");
     }
     if let Some(old) = old {
         report.immutable("spec.parentRef", parent, &old["spec"]["parentRef"]);

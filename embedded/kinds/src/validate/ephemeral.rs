@@ -59,15 +59,15 @@ mod tests {
     use super::super::tests::assert_has;
     use super::*;
 
-    fn pod(ephemeral: Value) -> Value {
+    fn pod(ephemeral: &Value) -> Value {
         json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "oak", "namespace": "grove"},
             "spec": {"containers": [{"name": "app", "image": "i"}], "ephemeralContainers": ephemeral},
         })
     }
 
-    fn check(new: Value, old: Value) -> Vec<String> {
-        let complete = |ephemeral| {
+    fn check(new: &Value, old: &Value) -> Vec<String> {
+        let complete = |ephemeral: &Value| {
             let mut pod = pod(ephemeral);
             crate::default(find("", "v1", "pods").unwrap(), &mut pod);
             pod
@@ -80,21 +80,21 @@ mod tests {
     fn one_is_added_and_then_neither_changed_nor_removed() {
         let debugger =
             json!({"name": "debugger", "image": "i", "stdin": true, "tty": true, "targetContainerName": "app"});
-        assert_eq!(check(json!([debugger]), json!([])), Vec::<String>::new());
+        assert_eq!(check(&json!([debugger]), &json!([])), Vec::<String>::new());
         let second = json!({"name": "second", "image": "i"});
-        assert_eq!(check(json!([second, debugger]), json!([debugger])), Vec::<String>::new());
+        assert_eq!(check(&json!([second, debugger]), &json!([debugger])), Vec::<String>::new());
         let path = "spec.ephemeralContainers: Forbidden: existing ephemeral containers";
-        assert_eq!(check(json!([]), json!([debugger])), [format!("{path} \"debugger\" may not be removed")]);
+        assert_eq!(check(&json!([]), &json!([debugger])), [format!("{path} \"debugger\" may not be removed")]);
         let mut other = debugger.clone();
         other["image"] = json!("j");
-        assert_eq!(check(json!([other]), json!([debugger])), [format!("{path} \"debugger\" may not be changed")]);
+        assert_eq!(check(&json!([other]), &json!([debugger])), [format!("{path} \"debugger\" may not be changed")]);
     }
 
     #[test]
     fn names_are_unique_among_all_containers_and_a_target_is_one_of_the_others() {
         let problems = check(
-            json!([{"name": "app", "image": "i"}, {"name": "b", "image": "i", "targetContainerName": "c"}]),
-            json!([]),
+            &json!([{"name": "app", "image": "i"}, {"name": "b", "image": "i", "targetContainerName": "c"}]),
+            &json!([]),
         );
         assert_has(&problems, "spec.ephemeralContainers[0].name: Duplicate value: \"app\"");
         assert_has(&problems, "spec.ephemeralContainers[1].targetContainerName: Not found: \"c\"");
@@ -113,11 +113,11 @@ mod tests {
         ] {
             let mut container = json!({"name": "debugger", "image": "i"});
             container[field] = value;
-            let problems = check(json!([container]), json!([]));
+            let problems = check(&json!([container]), &json!([]));
             assert_has(&problems, &format!("spec.ephemeralContainers[0].{field}: Forbidden: {WHY}"));
         }
         let mount = json!({"name": "debugger", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}]});
-        let problems = check(json!([mount]), json!([]));
+        let problems = check(&json!([mount]), &json!([]));
         assert_has(&problems, &format!("spec.ephemeralContainers[0].volumeMounts[0].subPath: Forbidden: {WHY}"));
     }
 }

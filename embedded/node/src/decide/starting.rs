@@ -76,14 +76,15 @@ impl Start<'_> {
     /// An ephemeral container starts once, whatever becomes of it.
     fn ephemeral(&mut self, container: &Spec) {
         let Situation { pod, observed, .. } = self.situation;
-        let known = pod.status().and_then(|status| status.ephemeral_container_statuses.as_ref()).into_iter().flatten();
-        let mut ran = known.filter(|known| known.name == container.name && known.container_id.is_some());
+        let mut known =
+            pod.status().and_then(|status| status.ephemeral_container_statuses.as_ref()).into_iter().flatten();
+        let has_run = known.any(|known| known.name == container.name && known.container_id.is_some());
         match observed.newest(&container.name) {
             Some(run) if run.state == State::Created => {
                 self.plan.actions.push(Action::RemoveContainer { id: run.id.clone() });
                 self.start(container);
             }
-            None if ran.next().is_none() => self.start(container),
+            None if !has_run => self.start(container),
             Some(_) | None => {}
         }
     }
