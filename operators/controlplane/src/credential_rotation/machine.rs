@@ -64,6 +64,7 @@ impl Schedule {
 
 /// What is seen of a rotation.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, seen of another object")]
 pub(crate) struct Seen {
     /// The ids of the credentials that are in Keystone, by version.
     pub(crate) ids: BTreeMap<i64, String>,

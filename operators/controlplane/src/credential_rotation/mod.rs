@@ -27,7 +27,6 @@ use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Question, Ref, RemoteHa
 use c5c3_openstack::Options;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use account::{Account, Names};
@@ -141,7 +140,7 @@ fn plan(account: &Account, inputs: &Inputs<CredentialRotation>) -> Plan {
     let (names, now) = (&account.names, inputs.now);
     let schedule = Schedule::new(&inputs.object.spec);
     let Some(state) = State::recorded(inputs.object.status.as_ref()) else {
-        let request = inputs.object.annotations().get(ROTATE).cloned();
+        let request = view::request(inputs);
         let state = State::recovered(view::existing(inputs, names), request.clone(), now)
             .unwrap_or_else(|| State::first(schedule.credential(1, now), request, now));
         // Nothing is done before it is written down.

@@ -1,6 +1,7 @@
 //! The objects of a user's credentials: its clouds.yaml, each credential with its secret, and the Secret that is delivered.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use c5c3_api::c5c3::{CredentialRotation, RotatedCredential};
 use c5c3_api::orc::ApplicationCredential;
@@ -66,7 +67,7 @@ pub(crate) fn value(names: &Names, credential: &RotatedCredential) -> Child {
     if credential.id.is_none() {
         return child;
     }
-    let lost = Wait::on(&names.secret(&name))
+    let lost = Wait::on(&names.secret(name))
         .now("is lost")
         .because("Keystone does not show the secret of an application credential again")
         .look_at("another credential takes its place by itself")
@@ -139,11 +140,11 @@ fn clouds_yaml(cloud: &Cloud, auth_type: &str, auth: &[(&str, &str)]) -> String 
     let quoted = |value: &str| Value::from(value).to_string();
     let mut text = format!("clouds:\n  {CLOUD}:\n    auth_type: {auth_type}\n    interface: {}\n", cloud.interface);
     if let Some(region) = &cloud.region {
-        text.push_str(&format!("    region_name: {}\n", quoted(region)));
+        let _ = writeln!(text, "    region_name: {}", quoted(region));
     }
     text.push_str("    auth:\n");
     for (key, value) in auth {
-        text.push_str(&format!("      {key}: {}\n", quoted(value)));
+        let _ = writeln!(text, "      {key}: {}", quoted(value));
     }
     text
 }

@@ -40,6 +40,11 @@ pub(crate) fn existing(inputs: &Inputs<CredentialRotation>, names: &Names) -> Ve
     .collect()
 }
 
+/// The value of the annotation that asks for a rotation, as far as the status has room for it.
+pub(crate) fn request(inputs: &Inputs<CredentialRotation>) -> Option<String> {
+    inputs.object.annotations().get(ROTATE).map(|value| value.chars().take(256).collect())
+}
+
 fn id(object: &DynamicObject) -> Option<String> {
     object.data["status"]["id"].as_str().map(ToOwned::to_owned)
 }
@@ -68,7 +73,7 @@ impl<'a> View<'a> {
             delivered: self.content().is_some_and(|content| delivery.has_arrived(&content)),
             verified: self.state.phase == RotationPhase::Verifying && self.waits().is_empty(),
             refused: self.state.phase == RotationPhase::VerifyingRevoked && self.waits().is_empty(),
-            request: self.inputs.object.annotations().get(ROTATE).cloned(),
+            request: request(self.inputs),
             outdated: self.is_outdated(),
             objects: objects.into_iter().map(|(version, _)| version).collect(),
         }

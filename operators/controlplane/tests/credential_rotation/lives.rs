@@ -109,6 +109,22 @@ async fn a_deleted_rotation_takes_its_credentials_with_it() {
     tokio::time::timeout(std::time::Duration::from_secs(30), gone).await.expect("Keystone keeps nothing");
 }
 
+#[tokio::test]
+async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() {
+    let mut site = Site::open().await;
+    let access = c5c3_operator_controlplane::operator(false).access().clone();
+    let namespace = site.cluster.namespace().to_owned();
+    let limited = site.cluster.limited("few-rights", &namespace, access.in_namespaces(), access.in_cluster());
+    let limited = limited.await.unwrap();
+    site.start_as(limited.client.clone());
+    site.serve().await;
+    site.rotate(consumers()).await;
+    site.idle_with(1).await;
+    site.request("1").await;
+    site.idle_with(2).await;
+    assert_eq!(limited.refused(), Vec::<String>::new());
+}
+
 /// No value of a Secret is in a status, an event or a ConfigMap.
 pub(crate) async fn nothing_secret_is_said(site: &Site) {
     let secrets = site.api::<Secret>().list(&ListParams::default()).await.unwrap();

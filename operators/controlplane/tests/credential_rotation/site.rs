@@ -60,7 +60,7 @@ impl Site {
         let keystone = Keystone::start().await;
         let clients = Clients::new(options());
         let operator = c5c3_operator_orc::with(clients, Duration::from_millis(50));
-        let orc = run(operator, cluster.client());
+        let orc = run(operator, cluster.client(), None);
         let site = Self { cluster, keystone, tasks: vec![orc] };
         site.create::<Secret>(
             json!({"metadata": {"name": "clouds"}, "stringData": {"clouds.yaml": site.keystone.clouds(PASSWORD)}}),
@@ -121,6 +121,12 @@ impl Site {
     /// Starts the operator of rotations.
     pub(crate) fn start(&mut self) {
         self.tasks.push(operator(self.cluster.client()));
+    }
+
+    /// Starts the operator of rotations with a client of few rights, in this namespace alone.
+    pub(crate) fn start_as(&mut self, client: Client) {
+        let operator = c5c3_operator_controlplane::with(false, options());
+        self.tasks.push(run(operator, client, Some(self.cluster.namespace().to_owned())));
     }
 
     /// Keeps a Placement that says that it runs with the credential that it reads.
@@ -218,8 +224,9 @@ fn options() -> Options {
     Options { limits: Limits { whole: Duration::from_secs(2), ..Limits::default() }, ..Options::default() }
 }
 
-fn run(operator: c5c3_kit::Operator, client: Client) -> JoinHandle<()> {
+fn run(operator: c5c3_kit::Operator, client: Client, namespace: Option<String>) -> JoinHandle<()> {
     let pace = RunOptions {
+        namespace,
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
         last_retry: Duration::from_millis(200),
@@ -233,7 +240,7 @@ fn run(operator: c5c3_kit::Operator, client: Client) -> JoinHandle<()> {
 
 /// The operator of rotations.
 pub(crate) fn operator(client: Client) -> JoinHandle<()> {
-    run(c5c3_operator_controlplane::with(false, options()), client)
+    run(c5c3_operator_controlplane::with(false, options()), client, None)
 }
 
 /// A client whose process dies: after so many writes nothing of it reaches the API any more.

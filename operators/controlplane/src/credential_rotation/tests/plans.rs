@@ -19,7 +19,7 @@ fn secret(name: &str, data: &[(&str, &str)]) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "cloud"}, "data": data})
 }
 
-fn orc(kind: &str, name: &str, resource: Value, id: Option<&str>) -> Value {
+fn orc(kind: &str, name: &str, resource: &Value, id: Option<&str>) -> Value {
     let available = json!([
         {"type": "Available", "status": if id.is_some() { "True" } else { "False" }, "reason": "Success",
          "message": "as told", "lastTransitionTime": NOW},
@@ -39,15 +39,15 @@ fn user() -> Vec<Value> {
     vec![
         secret("clouds", &[("clouds.yaml", clouds)]),
         secret("heron-service-password", &[("password", "reed-bed")]),
-        orc("User", "heron-service-user", heron, Some("u7")),
-        orc("Project", "service-project", json!({}), Some("p7")),
+        orc("User", "heron-service-user", &heron, Some("u7")),
+        orc("Project", "service-project", &json!({}), Some("p7")),
     ]
 }
 
 fn credential(version: i64, id: Option<&str>) -> Vec<Value> {
     let name = format!("heron-app-credential-v{version}");
     let resource = json!({"userRef": "heron-service-user", "secretRef": name, "expiresAt": "2030-04-02T00:00:00Z"});
-    vec![secret(&name, &[("value", "still-water")]), orc("ApplicationCredential", &name, resource, id)]
+    vec![secret(&name, &[("value", "still-water")]), orc("ApplicationCredential", &name, &resource, id)]
 }
 
 fn consumer(id: &str, verified: bool) -> Value {
@@ -129,7 +129,7 @@ fn question(inputs: &Inputs<CredentialRotation>) -> Option<SignIn> {
     view::View::new(inputs, &Account::find(inputs).ok()?, &state).question()
 }
 
-fn status(phase: &str, rest: Value) -> Value {
+fn status(phase: &str, rest: &Value) -> Value {
     let mut status = json!({"phase": phase, "reason": "Scheduled", "steps": [{"name": phase, "since": NOW}]});
     status.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
     status
@@ -157,7 +157,7 @@ fn nothing_is_made_before_it_is_written_down() {
 #[test]
 fn the_plan_of_a_first_credential_without_a_store() {
     let case =
-        Case::new(status("Delivering", json!({"nextCredential": recorded(1, Some("c1"))})), credential(1, Some("c1")));
+        Case::new(status("Delivering", &json!({"nextCredential": recorded(1, Some("c1"))})), credential(1, Some("c1")));
     insta::assert_snapshot!(case.plan().golden());
 }
 
@@ -170,7 +170,7 @@ fn the_plan_of_a_rotation_that_is_verified_through_a_store() {
 fn verifying(nova: Value) -> Case {
     let objects = [credential(1, Some("c1")), credential(2, Some("c2")), vec![store("True"), nova]].concat();
     let both = json!({"currentCredential": recorded(1, Some("c1")), "nextCredential": recorded(2, Some("c2"))});
-    let mut case = Case::new(status("Verifying", both), objects);
+    let mut case = Case::new(status("Verifying", &both), objects);
     let target =
         case.plan().children().find(|child| child.reference().name == "heron-app-credential").cloned().unwrap();
     let mut target = serde_json::to_value(target.object).unwrap();
@@ -214,7 +214,7 @@ fn a_wait_names_the_link_that_fails() {
     let delivering = |links: Vec<Value>| {
         let objects = [credential(1, Some("c1")), credential(2, Some("c2")), links].concat();
         let both = json!({"currentCredential": recorded(1, Some("c1")), "nextCredential": recorded(2, Some("c2"))});
-        Case::new(status("Delivering", both), objects).says()
+        Case::new(status("Delivering", &both), objects).says()
     };
     let push = |ready: &str| link("v1alpha1", "PushSecret", "heron-app-credential", ready);
     let external = |ready: &str| link("v1", "ExternalSecret", "heron-keystone-credentials", ready);
@@ -235,7 +235,7 @@ fn a_wait_names_the_link_that_fails() {
     );
     let objects = [credential(1, Some("c1")), credential(2, None)].concat();
     let both = json!({"currentCredential": recorded(1, Some("c1")), "nextCredential": recorded(2, None)});
-    let unmade = Case::new(status("Creating", both), objects).says();
+    let unmade = Case::new(status("Creating", &both), objects).says();
     assert!(unmade.starts_with("applicationcredential/heron-app-credential-v2 is not Available"), "{unmade}");
 }
 
@@ -244,7 +244,7 @@ fn a_revoked_credential_keeps_its_secret_until_keystone_refuses_it() {
     let old = json!({"currentCredential": recorded(2, Some("c2")), "previousCredential": recorded(1, Some("c1"))});
     let planned = |phase: &str, answer: Option<bool>| {
         let objects = [credential(1, Some("c1")), credential(2, Some("c2"))].concat();
-        let mut case = Case::new(status(phase, old.clone()), objects);
+        let mut case = Case::new(status(phase, &old), objects);
         case.answer = answer;
         let plan = case.plan();
         let of_v1 = plan.children().map(c5c3_kit::Child::reference).filter(|child| child.name.ends_with("-v1"));
@@ -268,7 +268,7 @@ fn a_lost_status_goes_on_with_both_credentials() {
 #[test]
 fn changed_roles_and_a_lost_secret_ask_for_another_credential() {
     let idle = json!({"currentCredential": recorded(1, Some("c1"))});
-    let mut case = Case::new(status("Idle", idle), credential(1, Some("c1")));
+    let mut case = Case::new(status("Idle", &idle), credential(1, Some("c1")));
     assert_eq!(case.phase(), "Idle");
     case.spec["roles"] = json!(["service-role"]);
     assert_eq!((case.phase(), &case.plan().status["reason"]), ("Creating".into(), &json!("Outdated")));
