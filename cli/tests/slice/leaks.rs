@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
-/// Keys whose values are told to everybody: certificates, where a server is and what its accounts are called, and the ids of
+/// Keys whose values are public: certificates, where a server is and what its accounts are called, and the ids of
 /// application credentials, which K-ORC's objects have in their status.
 const PUBLIC: &[&str] = &[
     "application_credential_id",

@@ -1,4 +1,4 @@
-//! Requests for certificates (PKCS#10): the key and the names that somebody asks for, if the key has signed them.
+//! Requests for certificates (PKCS#10): the requested key and names, verified by the signature of that key.
 
 use std::net::IpAddr;
 

@@ -50,7 +50,7 @@ pub(super) const PKI_ROLES: &[(&str, &str)] = files!("pki", ".json", "api-extern
 const FORMER: &str = r#"path "kv-v2/*" { capabilities = ["create", "read", "update", "patch", "delete", "list"] }"#;
 
 impl State {
-    /// Adds what is missing. What somebody has changed stays as it is.
+    /// Adds what is missing. Policies and roles that were changed since stay as they are.
     pub(super) fn furnish(&mut self, now: Timestamp) {
         self.engines.entry("kv-v2".into()).or_default();
         self.authorities.entry("pki".into()).or_insert_with(|| pki::Engine::furnished(now));

@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// Certificates of authorities, which are for everybody.
+    /// Certificates of authorities, which need no token.
     fn certificates(&self, ask: &Ask<'_>) -> Option<Answer> {
         let mount = mount_of(self.authorities.keys(), ask.path)?;
         self.authorities[&mount].public(ask.verb, &ask.path[mount.len() + 1..])

@@ -263,8 +263,9 @@ async fn the_credential_of_k_orc_reaches_both_namespaces() {
         json!({"metadata": {"name": "k-orc-app-credential"}, "stringData": {"clouds.yaml": "owl", "other": "x"}});
     let secrets = |namespace: &str| Api::<Secret>::namespaced(stage.client.clone(), namespace);
     secrets("openstack").create(&PostParams::default(), &of(source)).await.unwrap();
-    let manifests = include_str!("../../../../deploy/external-secrets/k-orc.yaml");
-    for document in manifests.split("\n---\n") {
+    let by_hand = include_str!("../../../../deploy/external-secrets/k-orc-by-hand.yaml");
+    let manifests = [by_hand, include_str!("../../../../deploy/external-secrets/k-orc.yaml")];
+    for document in manifests.iter().flat_map(|file| file.split("\n---\n")) {
         // The store of this stage has another name.
         let text = document.replace("openbao-cluster-store", "control-plane");
         let object: kube::api::DynamicObject = serde_saphyr::from_str(&text).unwrap();

@@ -44,7 +44,7 @@ pub(in crate::store) struct Engine {
 #[derive(Clone, Serialize, Deserialize)]
 struct Root {
     certificate: String,
-    /// PKCS#8, PEM. It leaves the store when somebody asks for an exported root, and then only once.
+    /// PKCS#8, PEM. It leaves the store once, in the answer to `root/generate/exported`, or never.
     key: String,
 }
 
@@ -92,7 +92,7 @@ impl Engine {
         self.most.map_or(LONGEST_LIFE, SignedDuration::from_secs)
     }
 
-    /// What everybody may ask for: the certificate of the authority.
+    /// Paths that need no token: the certificate of the authority.
     pub(super) fn public(&self, verb: Verb, path: &str) -> Option<Answer> {
         let wanted = matches!(path, "ca/pem" | "ca_chain" | "cert/ca" | "cert/ca_chain");
         if verb != Verb::Read || !wanted {

@@ -179,17 +179,14 @@ impl Wanted {
         if body["exclude_cn_from_sans"] != true && !common_name.is_empty() {
             dns_names.push(common_name.clone());
         }
-        match request {
-            Some(request) => {
-                dns_names.extend(request.dns_names().map(str::to_owned));
-                addresses.extend(request.addresses());
-            }
-            None => {
-                dns_names.extend(words(&body["alt_names"]));
-                for address in words(&body["ip_sans"]) {
-                    let wrong = |_| format!("{address:?} is not a valid IP address");
-                    addresses.push(address.parse().map_err(wrong)?);
-                }
+        if let Some(request) = request {
+            dns_names.extend(request.dns_names().map(str::to_owned));
+            addresses.extend(request.addresses());
+        } else {
+            dns_names.extend(words(&body["alt_names"]));
+            for address in words(&body["ip_sans"]) {
+                let wrong = |_| format!("{address:?} is not a valid IP address");
+                addresses.push(address.parse().map_err(wrong)?);
             }
         }
         let mut seen = std::collections::BTreeSet::new();
