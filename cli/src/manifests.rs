@@ -16,7 +16,12 @@ use crate::args::ManifestsArgs;
 use crate::{Done, crds, operator, print};
 
 /// Where operators run.
-pub(crate) const HOME: &str = "c5c3-system";
+const HOME: &str = "c5c3-system";
+
+/// Where an operator runs. That of K-ORC's kinds is where upstream's is, and where people look for it.
+pub(crate) fn home(name: &str) -> &'static str {
+    if name == "orc" { "orc-system" } else { HOME }
+}
 
 /// The image of every operator.
 const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
@@ -56,14 +61,14 @@ fn text(objects: &[Value]) -> Result<String, String> {
 /// Everything that one operator needs but its CRDs, in the order in which it is applied. It looks after one namespace, or
 /// after all. The API server asks it about its objects if it is to have webhooks.
 fn objects(name: &str, operator: &Operator, namespace: Option<&str>, with_webhooks: bool) -> Vec<Value> {
-    let own = account_name(name);
+    let (own, home) = (account_name(name), home(name));
     let lease = access::lease(&format!("c5c3-{}", operator.name()));
-    let mut objects = rights(&own, operator, namespace);
-    objects.extend(grant(&own, &format!("{own}-lease"), Some(HOME), Some(HOME), &lease));
+    let mut objects = rights((&own, home), operator, namespace);
+    objects.extend(grant((&own, home), &format!("{own}-lease"), Some(home), Some(home), &lease));
     let mut deployment = deployment(name, &own, namespace);
     if with_webhooks {
         webhooks::serve(&mut deployment, &own);
-        objects.extend(webhooks::objects(&own, operator, namespace));
+        objects.extend(webhooks::objects((&own, home), operator, namespace));
     }
     objects.push(deployment);
     objects
@@ -71,7 +76,7 @@ fn objects(name: &str, operator: &Operator, namespace: Option<&str>, with_webhoo
 
 /// The account of an operator that looks after all namespaces, without what runs it.
 pub(crate) fn account(name: &str, operator: &Operator) -> Vec<Value> {
-    rights(&account_name(name), operator, None)
+    rights((&account_name(name), home(name)), operator, None)
 }
 
 /// What people may do with our kinds.
@@ -89,20 +94,27 @@ pub(crate) fn account_name(name: &str) -> String {
     format!("c5c3-{name}")
 }
 
-fn rights(own: &str, operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
-    let access = operator.access();
+/// An account by its name and namespace, and its rights.
+fn rights(account: (&str, &str), operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
+    let ((own, home), access) = (account, operator.access());
     let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}),
-        object("v1", "ServiceAccount", own, Some(HOME)),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}}),
+        object("v1", "ServiceAccount", own, Some(home)),
     ];
-    objects.extend(grant(own, own, None, None, &access.in_cluster()));
-    objects.extend(grant(own, &format!("{own}-objects"), None, namespace, &access.in_namespaces()));
+    objects.extend(grant(account, own, None, None, &access.in_cluster()));
+    objects.extend(grant(account, &format!("{own}-objects"), None, namespace, &access.in_namespaces()));
     objects
 }
 
 /// A role and its binding. A role of the whole cluster that is bound in a namespace reaches no farther, and can be bound in
 /// another one as well.
-fn grant(account: &str, role: &str, role_in: Option<&str>, bound_in: Option<&str>, rules: &[PolicyRule]) -> Vec<Value> {
+fn grant(
+    (account, home): (&str, &str),
+    role: &str,
+    role_in: Option<&str>,
+    bound_in: Option<&str>,
+    rules: &[PolicyRule],
+) -> Vec<Value> {
     const GROUP: &str = "rbac.authorization.k8s.io";
     if rules.is_empty() {
         return Vec::new();
@@ -114,7 +126,7 @@ fn grant(account: &str, role: &str, role_in: Option<&str>, bound_in: Option<&str
     granted["rules"] = json!(rules);
     let mut binding = object(&version, &kind(bound_in, "RoleBinding"), role, bound_in);
     binding["roleRef"] = json!({"apiGroup": GROUP, "kind": role_kind, "name": role});
-    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": account, "namespace": HOME}]);
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": account, "namespace": home}]);
     vec![granted, binding]
 }
 
@@ -130,17 +142,22 @@ fn object(version: &str, kind: &str, name: &str, namespace: Option<&str>) -> Val
 /// Two pods, of which one works: the other takes over when it goes.
 fn deployment(name: &str, own: &str, namespace: Option<&str>) -> Value {
     let labels = json!({"app.kubernetes.io/name": own, "app.kubernetes.io/part-of": "c5c3"});
+    let mut pod_labels = labels.clone();
+    if name == "orc" {
+        // `kubectl logs -n orc-system -l app=openstack-resource-controller`, as with upstream's.
+        pod_labels["app"] = "openstack-resource-controller".into();
+    }
     let mut args: Vec<String> = ["c5c3", "operator", name, "--log-format=json"].map(ToOwned::to_owned).into();
     args.push(format!("--metrics-address=0.0.0.0:{PORT}"));
     args.extend(namespace.map(|namespace| format!("--namespace={namespace}")));
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10});
-    let mut deployment = object("apps/v1", "Deployment", own, Some(HOME));
+    let mut deployment = object("apps/v1", "Deployment", own, Some(home(name)));
     deployment["spec"] = json!({
         "replicas": 2,
         "selector": {"matchLabels": labels},
         "template": {
-            "metadata": {"labels": labels},
+            "metadata": {"labels": pod_labels},
             "spec": {
                 "serviceAccountName": own,
                 "securityContext": {
@@ -179,6 +196,15 @@ mod tests {
     pub(super) fn written(name: &str, namespace: Option<&str>, with_webhooks: bool) -> Vec<Value> {
         let (_, operator) = operator::named().find(|(other, _)| *other == name).expect("an operator of this name");
         objects(name, &operator, namespace, with_webhooks)
+    }
+
+    #[test]
+    fn the_operator_of_k_orcs_kinds_is_found_where_upstreams_is() {
+        let objects = written("orc", None, true);
+        let deployment = objects.iter().find(|object| object["kind"] == "Deployment").unwrap();
+        assert_eq!(deployment["metadata"]["namespace"], "orc-system");
+        assert_eq!(deployment["spec"]["template"]["metadata"]["labels"]["app"], "openstack-resource-controller");
+        assert!(!json!(objects).to_string().contains(HOME), "all of it is there");
     }
 
     #[test]

@@ -120,12 +120,12 @@ apiVersion: c5c3.io/v1alpha1
 kind: ControlPlane
 metadata: {name: astray}
 spec:
-  korc: {enabled: true}
+  storage: {storageClusters: [ceph-a]}
 ",
         told: &[
             "controlplane/astray",
-            "spec.korc.enabled, and no operator of this version acts on it",
-            "set it to false",
+            "spec.storage.storageClusters, and no operator of this version acts on it",
+            "remove it",
         ],
     },
 ];

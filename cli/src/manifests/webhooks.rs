@@ -5,7 +5,7 @@ use c5c3_api::Kind;
 use c5c3_kit::Operator;
 use serde_json::{Value, json};
 
-use super::{HOME, USER, object};
+use super::{USER, object};
 
 /// Where the webhooks are served.
 const PORT: u16 = 9443;
@@ -32,18 +32,19 @@ pub(super) fn serve(deployment: &mut Value, own: &str) {
 }
 
 /// The objects beside the Deployment.
-pub(super) fn objects(own: &str, operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
+pub(super) fn objects(account: (&str, &str), operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
+    let (own, home) = account;
     let kinds: Vec<&Kind> =
         operator.kinds().iter().filter_map(|(version, kind)| c5c3_api::find(version, kind)).collect();
-    let mut objects = certificate(own);
-    let mut service = object("v1", "Service", own, Some(HOME));
+    let mut objects = certificate(own, home);
+    let mut service = object("v1", "Service", own, Some(home));
     service["spec"] = json!({
         "selector": {"app.kubernetes.io/name": own},
         "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}],
     });
     objects.push(service);
-    objects.push(registration("Mutating", "/default", own, &kinds, namespace));
-    objects.push(registration("Validating", "/validate", own, &kinds, namespace));
+    objects.push(registration("Mutating", "/default", account, &kinds, namespace));
+    objects.push(registration("Validating", "/validate", account, &kinds, namespace));
     objects
 }
 
@@ -51,18 +52,18 @@ fn secret(own: &str) -> String {
     format!("{own}-webhooks")
 }
 
-fn certificate(own: &str) -> Vec<Value> {
+fn certificate(own: &str, home: &str) -> Vec<Value> {
     const VERSION: &str = "cert-manager.io/v1";
     let name = secret(own);
-    let mut issuer = object(VERSION, "Issuer", &name, Some(HOME));
+    let mut issuer = object(VERSION, "Issuer", &name, Some(home));
     issuer["spec"] = json!({"selfSigned": {}});
-    let mut certificate = object(VERSION, "Certificate", &name, Some(HOME));
+    let mut certificate = object(VERSION, "Certificate", &name, Some(home));
     certificate["spec"] = json!({
         "secretName": name,
         // It signs itself: without a name, its issuer would have none either, which certificates must have.
         "commonName": own,
         "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": name},
-        "dnsNames": [format!("{own}.{HOME}.svc"), format!("{own}.{HOME}.svc.cluster.local")],
+        "dnsNames": [format!("{own}.{home}.svc"), format!("{own}.{home}.svc.cluster.local")],
         "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
         "usages": ["server auth", "digital signature"],
     });
@@ -71,16 +72,16 @@ fn certificate(own: &str) -> Vec<Value> {
 
 /// A registration. What the webhook would refuse while it is away is told by the operator on the object itself, so its
 /// absence blocks no request, not even the removal of a finalizer after the operator is uninstalled.
-fn registration(kind: &str, path: &str, own: &str, kinds: &[&Kind], namespace: Option<&str>) -> Value {
+fn registration(kind: &str, path: &str, (own, home): (&str, &str), kinds: &[&Kind], namespace: Option<&str>) -> Value {
     const GROUP: &str = "admissionregistration.k8s.io";
     let mut registration = object(&format!("{GROUP}/v1"), &format!("{kind}WebhookConfiguration"), own, None);
     registration["metadata"]["annotations"] =
-        json!({"cert-manager.io/inject-ca-from": format!("{HOME}/{}", secret(own))});
+        json!({"cert-manager.io/inject-ca-from": format!("{home}/{}", secret(own))});
     let rules: Vec<Value> = kinds.iter().map(|kind| rule(kind)).collect();
     let mut webhook = json!({
         "name": format!("{}.{own}.c5c3.io", kind.to_lowercase()),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {"namespace": HOME, "name": own, "path": path, "port": 443}},
+        "clientConfig": {"service": {"namespace": home, "name": own, "path": path, "port": 443}},
         "failurePolicy": "Ignore",
         "matchPolicy": "Equivalent",
         "rules": rules,

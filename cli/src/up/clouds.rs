@@ -84,16 +84,22 @@ async fn login(client: &Client, keystone: &Value) -> Result<Login, String> {
     })
 }
 
-/// Where this machine reaches the API: names of the cluster mean nothing to it, the addresses of Services do.
+/// Where this machine reaches Keystone.
 pub(super) async fn url(client: &Client, namespace: &str, keystone: &Value) -> Result<String, String> {
-    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let name = keystone["metadata"]["name"].as_str().unwrap_or("keystone");
+    let tls = keystone["spec"]["tls"]["enabled"] == true;
+    Ok(format!("{}/v3", address(client, namespace, name, tls).await?))
+}
+
+/// Where this machine reaches an API: names of the cluster mean nothing to it, the addresses of Services do.
+pub(super) async fn address(client: &Client, namespace: &str, name: &str, tls: bool) -> Result<String, String> {
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let service = services.get(name).await.map_err(|error| format!("cannot read service/{name}: {error}"))?;
     let spec = service.spec.unwrap_or_default();
     let address = spec.cluster_ip.ok_or_else(|| format!("service/{name} has no address"))?;
-    let port = spec.ports.unwrap_or_default().first().map_or(5000, |port| port.port);
-    let scheme = if keystone["spec"]["tls"]["enabled"] == true { "https" } else { "http" };
-    Ok(format!("{scheme}://{address}:{port}/v3"))
+    let port = spec.ports.unwrap_or_default().first().map(|port| port.port);
+    let port = port.ok_or_else(|| format!("service/{name} has no port"))?;
+    Ok(format!("{}://{address}:{port}", if tls { "https" } else { "http" }))
 }
 
 fn document(login: &Login) -> Value {

@@ -1,5 +1,6 @@
 //! The ControlPlane that `c5c3 up` brings up: the one in a file, or the small one that is built in.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,12 @@ use c5c3_cluster::Folder;
 use c5c3_images::Catalogue;
 use c5c3_kit::Probe;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::Scope;
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{clouds, images, live};
 use crate::validate;
@@ -20,10 +22,13 @@ use crate::validate;
 /// Who applied it, among the managers of its fields.
 const MANAGER: &str = "c5c3-up";
 
-/// Who says where Keystone is reached. Not the one who applied the rest, or a second start would take it back.
+/// Who says where the services are reached. Not the one who applied the rest, or a second start would take it back.
 const ENDPOINT_MANAGER: &str = "c5c3-up-endpoint";
 
-/// How often it is looked whether Keystone has an address.
+/// The services with an API.
+const SERVICES: &[&str] = &["keystone", "glance", "placement", "nova", "neutron", "cinder"];
+
+/// How often it is looked whether the services have addresses.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// How often it is looked whether the way into the cloud has changed.
@@ -38,7 +43,7 @@ pub(super) struct Wanted {
     documents: Vec<Value>,
     /// The ControlPlane among it.
     plane: ControlPlane,
-    /// Whether this command sets the public endpoint of Keystone, because the ControlPlane names none.
+    /// Whether this command sets the public endpoints of services for which the ControlPlane names none.
     publishes: bool,
 }
 
@@ -66,8 +71,7 @@ impl Wanted {
         };
         let plane: ControlPlane =
             c5c3_kit::controller::parse(plane).map_err(|problems| format!("{name}:\n{problems}"))?;
-        let publishes = !has_public_endpoint(&plane);
-        Ok(Self { documents, plane, publishes })
+        Ok(Self { documents, plane, publishes: true })
     }
 
     /// The ControlPlane that a cluster has already, the oldest if there are several. It is left as it is.
@@ -131,11 +135,6 @@ impl Wanted {
         self.apply(client).await?;
         let (namespace, name) = (self.namespace(), self.plane.name_any());
         let has_keystone = c5c3_operator_controlplane::parts(&self.plane).contains(&"keystone");
-        let publish = async {
-            if has_keystone && self.publishes {
-                publish(client, &namespace, &name).await;
-            }
-        };
         let serves = async || !has_keystone || answers(client, &namespace).await;
         let come_up = async {
             live::until_ready(client, (&namespace, &name), serves, patience, || tell(false)).await;
@@ -146,8 +145,10 @@ impl Wanted {
             tell(true);
             Ok(())
         };
-        let ((), come) = tokio::join!(publish, come_up);
-        come
+        tokio::select! {
+            come = come_up => come,
+            never = self.publish(client, (&namespace, &name)) => match never {},
+        }
     }
 
     /// Keeps the way in open, for ever: the address of Keystone changes with its Service, and the administrator's password with
@@ -169,16 +170,52 @@ impl Wanted {
         (namespace, name): (&str, &str),
     ) -> Result<(), String> {
         let keystone = keystone(client, namespace).await?;
-        if self.publishes {
-            let planes: Api<DynamicObject> =
-                Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<ControlPlane>(&()));
-            let plane = planes.get(name).await.map_err(|error| format!("cannot read controlplane/{name}: {error}"))?;
-            let url = clouds::url(client, namespace, &keystone).await?;
-            if plane.data.pointer("/spec/services/keystone/publicEndpoint") != Some(&json!(url)) {
-                try_publish(client, namespace, name).await?;
+        self.publish_once(client, (namespace, name)).await?;
+        clouds::write(client, folder, &keystone).await
+    }
+
+    /// Says in the ControlPlane where this machine reaches each API, as soon as that is known: the catalog is made from it, and
+    /// names of the cluster mean nothing outside.
+    async fn publish(&self, client: &Client, plane: (&str, &str)) -> Infallible {
+        loop {
+            if let Err(error) = self.publish_once(client, plane).await {
+                tracing::debug!(error, "the addresses of services are not published yet");
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    async fn publish_once(&self, client: &Client, (namespace, name): (&str, &str)) -> Result<(), String> {
+        if !self.publishes {
+            return Ok(());
+        }
+        let planes: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), namespace, &ApiResource::erase::<ControlPlane>(&()));
+        let plane = planes.get(name).await.map_err(|error| format!("cannot read controlplane/{name}: {error}"))?;
+        let tls = plane.data.pointer("/spec/global/tls/enabled") == Some(&Value::Bool(true));
+        let mut endpoints = Map::new();
+        for service in SERVICES.iter().filter(|service| is_unpublished(&plane, service)) {
+            let url = match *service {
+                "keystone" => clouds::url(client, namespace, &keystone(client, namespace).await?).await,
+                other => clouds::address(client, namespace, other, tls).await,
+            };
+            // One that has no address yet is published later.
+            if let Ok(url) = url {
+                endpoints.insert((*service).to_owned(), json!({"publicEndpoint": url}));
             }
         }
-        clouds::write(client, folder, &keystone).await
+        let is_known = |(service, own): (&String, &Value)| {
+            plane.data["spec"]["services"][service]["publicEndpoint"] == own["publicEndpoint"]
+        };
+        if endpoints.iter().all(is_known) {
+            return Ok(());
+        }
+        // With the uid, one that is deleted meanwhile is not created again.
+        let patch = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": name, "uid": plane.uid()}, "spec": {"services": endpoints}});
+        let params = PatchParams::apply(ENDPOINT_MANAGER).force();
+        let patched = planes.patch(name, &params, &Patch::Apply(patch)).await;
+        patched.map(drop).map_err(|error| format!("cannot publish the addresses of services: {error}"))
     }
 
     async fn apply(&self, client: &Client) -> Result<(), String> {
@@ -221,32 +258,6 @@ async fn known(client: &Client, kind: &GroupVersionKind) -> Result<(ApiResource,
     }
 }
 
-/// Says in the ControlPlane where this machine reaches Keystone, as soon as that is known: the catalog is made from it, and
-/// names of the cluster mean nothing outside.
-async fn publish(client: &Client, namespace: &str, name: &str) {
-    loop {
-        match try_publish(client, namespace, name).await {
-            Ok(()) => return,
-            Err(error) => tracing::debug!(error, "keystone's address is not published yet"),
-        }
-        tokio::time::sleep(INTERVAL).await;
-    }
-}
-
-async fn try_publish(client: &Client, namespace: &str, name: &str) -> Result<(), String> {
-    let keystone = keystone(client, namespace).await?;
-    let endpoint = clouds::url(client, namespace, &keystone).await?;
-    let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
-    let plane = planes.get_metadata(name).await.map_err(|error| format!("cannot read controlplane/{name}: {error}"))?;
-    // With the uid, one that is deleted meanwhile is not created again.
-    let patch = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
-        "metadata": {"name": name, "uid": plane.uid()},
-        "spec": {"services": {"keystone": {"publicEndpoint": endpoint}}}});
-    let params = PatchParams::apply(ENDPOINT_MANAGER).force();
-    let patched = planes.patch(name, &params, &Patch::Apply(patch)).await;
-    patched.map(drop).map_err(|error| format!("cannot publish Keystone's address: {error}"))
-}
-
 /// Whether Keystone answers. After a restart, what objects say of themselves is from before it at first.
 async fn answers(client: &Client, namespace: &str) -> bool {
     let Ok(keystone) = keystone(client, namespace).await else { return false };
@@ -261,9 +272,15 @@ async fn answers(client: &Client, namespace: &str) -> bool {
     answer.inspect_err(|said| tracing::debug!(said, "keystone does not answer yet")).is_ok()
 }
 
-fn has_public_endpoint(plane: &ControlPlane) -> bool {
-    let keystone = plane.spec.services.as_ref().and_then(|services| services.keystone.as_ref());
-    keystone.is_some_and(|keystone| keystone.public_endpoint.is_some())
+/// Whether a service runs whose public endpoint is absent, or one that this command has set.
+fn is_unpublished(plane: &DynamicObject, service: &str) -> bool {
+    let spec = &plane.data["spec"];
+    let field = format!("/f:spec/f:services/f:{service}/f:publicEndpoint");
+    let sets = |entry: &ManagedFieldsEntry| entry.fields_v1.as_ref().is_some_and(|set| set.0.pointer(&field).is_some());
+    let mut own = plane.managed_fields().iter().filter(|entry| entry.manager.as_deref() == Some(ENDPOINT_MANAGER));
+    let is_named =
+        spec["services"][service].get("publicEndpoint").is_some() || spec["global"].get("publicDomain").is_some();
+    spec["services"][service].is_object() && (own.any(sets) || !is_named)
 }
 
 async fn keystone(client: &Client, namespace: &str) -> Result<Value, String> {
@@ -362,8 +379,9 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "keystone"},
             "spec": {"ports": [{"name": format!("p{port}"), "port": port}]}})
         };
-        put(json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "lab"}, "spec": {}}))
-            .await;
+        put(json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "lab"},
+            "spec": {"services": {"keystone": {}}}}))
+        .await;
         put(json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone", "metadata": {"name": "keystone"},
             "spec": {"database": {"host": "db", "database": "keystone", "secretRef": {"name": "x"}}, "cache": {"servers": ["c:1"]}}}))
         .await;

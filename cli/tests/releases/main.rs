@@ -27,6 +27,7 @@ spec:
     memcached: {replicas: 1, memory: 64Mi}
   services:
     keystone: {replicas: 2}
+  korc: {enabled: false} # the account is one that a person provides
 ";
 
 /// The release that everything goes to, with the versions of both services in both releases.
@@ -65,14 +66,14 @@ fn patch(cloud: &Cloud, spec: &str) {
 /// Without its credential nothing of Placement runs, and what is missing is named.
 fn placement_waits_for_its_credential(cloud: &Cloud) {
     patch(cloud, r#"{"services": {"placement": {"enabled": true, "replicas": 1}}}"#);
-    let reason = "kubectl -n cloud get placement placement -o \
-                  jsonpath='{.status.conditions[?(@.type==\"SecretsReady\")].reason}'";
-    cloud.machine.eventually(reason, "WaitingForKeystoneCredentials");
+    let reason = "kubectl -n cloud get controlplane lab -o \
+                  jsonpath='{.status.conditions[?(@.type==\"CredentialsReady\")].reason}'";
+    cloud.machine.eventually(reason, "SecretMissing");
     let why = cloud.machine.ok("$C5C3 why --data $PWD/data || true");
     assert!(why.contains("placement-keystone-credentials"), "{why}");
 }
 
-/// What the identity operator will do: a user with the service role, its application credential, a catalog entry.
+/// What K-ORC's kinds do otherwise: a user with the service role, its application credential, a catalog entry.
 fn make_an_account(cloud: &Cloud) {
     let password = "only-for-the-application-credential";
     cloud.openstack(&format!("user create placement --password {password} -f value -c name"));

@@ -93,7 +93,8 @@ pub struct ControlPlaneSpec {
     /// The tests that run against the finished cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tempest: Option<TempestSwitch>,
-    /// The catalog and the identities, as Kubernetes objects.
+    /// The catalog and the identities, as Kubernetes objects. When absent, they are kept this way as soon as a service beside
+    /// Keystone is enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub korc: Option<Korc>,
     /// Settings of every service.
@@ -115,6 +116,24 @@ fn release() -> String {
 }
 
 impl ControlPlaneSpec {
+    /// Whether the catalog and the identities are kept as Kubernetes objects.
+    pub fn has_korc(&self) -> bool {
+        self.korc.as_ref().map_or_else(|| self.has_second_service(), |korc| korc.enabled)
+    }
+
+    /// Whether Keystone runs, and a service that signs in to it.
+    fn has_second_service(&self) -> bool {
+        let Some(services) = &self.services else { return false };
+        let others = [
+            services.glance.as_ref().map(|service| service.enabled),
+            services.placement.as_ref().map(|service| service.enabled),
+            services.nova.as_ref().map(|service| service.enabled),
+            services.neutron.as_ref().map(|service| service.enabled),
+            services.cinder.as_ref().map(|service| service.enabled),
+        ];
+        services.keystone.as_ref().is_some_and(|keystone| keystone.enabled) && others.contains(&Some(true))
+    }
+
     /// The pipelines of Cortex: those that the spec lists, or Nova's, and Cinder's if Cinder runs.
     pub fn cortex_pipelines(&self) -> Vec<CortexDomain> {
         let listed = self.cortex.as_ref().map(|cortex| cortex.pipelines.clone()).unwrap_or_default();
@@ -169,10 +188,11 @@ pub struct TempestSwitch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Korc {
-    /// Whether they are kept this way.
+    /// Whether they are kept this way. Without it, each service waits for a Secret `<service>-keystone-credentials` that is
+    /// provided, and the catalog is left alone.
     #[serde(default = "crate::blocks::yes")]
     pub enabled: bool,
-    /// What Keystone's bootstrap makes and is imported.
+    /// What is imported of what Keystone's bootstrap makes: all of it when absent. Roles are always imported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "set"))]
     pub bootstrap_resources: Vec<BootstrapResource>,
@@ -187,7 +207,7 @@ pub struct Korc {
 pub enum BootstrapResource {
     /// The default domain.
     Domains,
-    /// The admin project.
+    /// The admin project. The service project is created if it does not exist, whether it is listed here or not.
     Projects,
     /// The roles admin, member, reader and service.
     Roles,

@@ -4,7 +4,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::{DataKey, IssuerRef, LocalRef, ObjectName, PolicyOverrides, Region, Repository, SecretRef};
+use crate::blocks::{DataKey, Host, IssuerRef, LocalRef, ObjectName, PolicyOverrides, Region, Repository, SecretRef};
 
 /// Settings of every service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -13,6 +13,10 @@ pub struct Global {
     /// Region of every endpoint. `RegionOne` when absent. It cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
+    /// The domain below which clients outside the cluster reach each API, as in `https://nova.cloud.example.net` for
+    /// `cloud.example.net`. A service's own `publicEndpoint` comes first. The addresses within the cluster when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_domain: Option<Host>,
     /// TLS on every API, and of MariaDB, RabbitMQ and Valkey with everybody. Memcached has none, and answers its own namespace
     /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]

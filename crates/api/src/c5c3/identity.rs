@@ -65,11 +65,11 @@ pub struct ServiceUser {
     #[serde(default = "service")]
     #[schemars(length(min = 1, max = 64))]
     pub project: String,
-    /// Its roles.
+    /// Its roles; `admin` and `service` when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 64)))]
     pub roles: Vec<String>,
-    /// The password it is created with.
+    /// The password it is created with; a random one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_secret_ref: Option<SecretKeyRef>,
     /// The credential that the service really signs in with.

@@ -168,6 +168,7 @@ fn missing_services(spec: &ControlPlaneSpec) -> Vec<Problem> {
         ("spec.services.cinder", is_on("cinder"), &["keystone"]),
         ("spec.cortex", decides(CortexDomain::Nova), &["nova"]),
         ("spec.cortex", decides(CortexDomain::Cinder), &["cinder"]),
+        ("spec.korc", spec.korc.as_ref().is_some_and(|korc| korc.enabled), &["keystone"]),
         ("spec.tempest", spec.tempest.as_ref().is_some_and(|t| t.enabled), &["keystone"]),
     ];
     let mut problems = Vec::new();

@@ -53,7 +53,8 @@ pub struct KeystoneService {
     /// How many API pods. 3 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<Replicas>,
-    /// The URL that clients outside the cluster reach the API at; the one within the cluster when absent.
+    /// The URL that clients outside the cluster reach the API at. By `spec.global.publicDomain` when absent, or else the one
+    /// within the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_endpoint: Option<HttpUrl>,
     /// The keys that tokens are made with.
@@ -92,6 +93,10 @@ pub struct GlanceService {
     /// Where images are stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<ImageBackend>,
+    /// The URL that clients outside the cluster reach the API at, without its version. By `spec.global.publicDomain` when
+    /// absent, or else the one within the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
     /// Policies that replace Glance's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -133,6 +138,10 @@ pub struct PlacementService {
     /// How many API pods. 2 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<Replicas>,
+    /// The URL that clients outside the cluster reach the API at, without its version. By `spec.global.publicDomain` when
+    /// absent, or else the one within the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
     /// Policies that replace Placement's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -157,6 +166,10 @@ pub struct NovaService {
     /// The conductor. 2 replicas when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conductor: Option<Component>,
+    /// The URL that clients outside the cluster reach the API at, without its version. By `spec.global.publicDomain` when
+    /// absent, or else the one within the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
     /// Policies that replace Nova's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -175,6 +188,10 @@ pub struct NeutronService {
     /// The API. 3 replicas when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Component>,
+    /// The URL that clients outside the cluster reach the API at, without its version. By `spec.global.publicDomain` when
+    /// absent, or else the one within the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
     /// Policies that replace Neutron's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,
@@ -203,6 +220,10 @@ pub struct CinderService {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub backends: Vec<VolumeBackend>,
+    /// The URL that clients outside the cluster reach the API at, without its version. By `spec.global.publicDomain` when
+    /// absent, or else the one within the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
     /// Policies that replace Cinder's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_overrides: Option<PolicyOverrides>,

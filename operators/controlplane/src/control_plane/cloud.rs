@@ -78,7 +78,7 @@ impl Cloud {
     pub(super) fn existing(&self, part: &Part) -> Option<&NamespacedRef> {
         match part.makes {
             Makes::Servers { existing, .. } => existing(&self.infrastructure),
-            Makes::Service { .. } | Makes::Nothing(_) => None,
+            Makes::Service { .. } | Makes::Identity { .. } => None,
         }
     }
 
@@ -89,6 +89,25 @@ impl Cloud {
 
     pub(super) fn region(&self) -> Region {
         self.spec.global.as_ref().and_then(|global| global.region.clone()).unwrap_or_default()
+    }
+
+    /// Where clients outside the cluster reach a service: what its field says, or its name in the domain of the cloud.
+    pub(super) fn public_endpoint(&self, part: &Part) -> Option<(String, String)> {
+        let services = &self.services;
+        let own = match part.name {
+            "keystone" => services.keystone.as_ref().and_then(|service| service.public_endpoint.as_ref()),
+            "glance" => services.glance.as_ref().and_then(|service| service.public_endpoint.as_ref()),
+            "placement" => services.placement.as_ref().and_then(|service| service.public_endpoint.as_ref()),
+            "nova" => services.nova.as_ref().and_then(|service| service.public_endpoint.as_ref()),
+            "neutron" => services.neutron.as_ref().and_then(|service| service.public_endpoint.as_ref()),
+            "cinder" => services.cinder.as_ref().and_then(|service| service.public_endpoint.as_ref()),
+            _ => None,
+        };
+        let domain = self.spec.global.as_ref().and_then(|global| global.public_domain.as_ref());
+        let own = own.map(|url| (url.to_string(), format!("{}.publicEndpoint", part.field)));
+        own.or_else(|| {
+            domain.map(|domain| (format!("https://{}.{domain}", part.name), "spec.global.publicDomain".into()))
+        })
     }
 
     /// Who signs certificates; none when TLS is off.

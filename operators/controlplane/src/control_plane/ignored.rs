@@ -21,7 +21,7 @@ struct Ignored {
     instead: &'static str,
 }
 
-/// Users are made with the catalog, whose own wait says that no operator creates it.
+/// Users are made with K-ORC's kinds alone.
 const USERS: &[Ignored] = &[Ignored {
     field: "spec.identity.keystone.bootstrap.serviceUsers",
     is_set: |spec| {
@@ -30,7 +30,7 @@ const USERS: &[Ignored] = &[Ignored {
         bootstrap.is_some_and(|bootstrap| !bootstrap.service_users.is_empty())
     },
     what: "has its service users",
-    instead: "remove them, and create them in Keystone",
+    instead: "remove them, or set spec.korc.enabled to true",
 }];
 
 const STORAGE: &[Ignored] = &[
@@ -56,12 +56,6 @@ const STORAGE: &[Ignored] = &[
 
 fn ceph(spec: &ControlPlaneSpec) -> Option<&Ceph> {
     spec.storage.as_ref()?.ceph.as_ref()
-}
-
-/// The wait of a ControlPlane that asks for a catalog that is kept as objects.
-pub(super) fn catalog(object: &ControlPlane) -> Wait {
-    let field = &format!("{}.enabled", KORC.field);
-    no_operator_acts(object, "has its catalog and identities as objects", field, "set it to false")
 }
 
 /// A step for each group of fields of which some are set.

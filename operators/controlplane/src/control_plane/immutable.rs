@@ -76,7 +76,7 @@ fn taken_out(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Problem> {
     let part = PARTS.iter().rev().find(|part| is_left(part))?;
     let field = match part.makes {
         Makes::Servers { .. } => part.field.to_owned(),
-        Makes::Service { .. } | Makes::Nothing(_) => format!("{}.enabled", part.field),
+        Makes::Service { .. } | Makes::Identity { .. } => format!("{}.enabled", part.field),
     };
     Some(problem(
         field,

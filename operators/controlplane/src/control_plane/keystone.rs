@@ -31,8 +31,15 @@ pub(super) fn project(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let password = json!({"name": secret, "key": key});
     spec.set("bootstrap.adminPasswordSecretRef", password, format!("{BOOTSTRAP}.passwordSecretRef"));
     spec.maybe("bootstrap.adminUser", admin_user(cloud), format!("{BOOTSTRAP}.name"));
-    let endpoint = written.and_then(|keystone| keystone.public_endpoint.as_ref()).map(|endpoint| json!(endpoint));
-    spec.maybe("bootstrap.publicEndpoint", endpoint, field("publicEndpoint"));
+    if let Some((endpoint, from)) = cloud.public_endpoint(part) {
+        spec.set("bootstrap.publicEndpoint", endpoint, from);
+    }
+}
+
+/// Where clients outside the cluster reach Keystone, if that is not where services do.
+pub(super) fn public_endpoint(cloud: &Cloud) -> Option<String> {
+    let object = super::services::object(&super::parts::KEYSTONE, cloud);
+    object["bootstrap"]["publicEndpoint"].as_str().map(ToOwned::to_owned)
 }
 
 pub(super) fn admin_user(cloud: &Cloud) -> Option<&str> {

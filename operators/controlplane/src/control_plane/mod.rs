@@ -1,8 +1,9 @@
-//! ControlPlane: one object that becomes an OpenStack. Infrastructure, Keystone and Placement so far; the objects of the other
-//! services are made too, and their status says that no operator acts on them yet.
+//! ControlPlane: one object that becomes an OpenStack. Infrastructure, Keystone, the catalog, the users and Placement so far; the
+//! objects of the other services are made too, and their status says that no operator acts on them yet.
 
 mod accounts;
 mod cloud;
+mod identity;
 mod ignored;
 mod images;
 mod immutable;
@@ -18,11 +19,15 @@ mod rival;
 mod services;
 mod spec;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
+use c5c3_api::openstack::Keystone;
 use c5c3_kit::ownership::{MANAGED_BY, label};
 use c5c3_kit::retention::Retained;
-use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Ref, Step, Verdict};
+use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Question, Ref, RemoteHandle, Step, Verdict};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -36,10 +41,14 @@ pub use images::SERVER_IMAGES;
 pub use memcached::IMAGE as MEMCACHED_IMAGE;
 use part::Makes;
 pub use part::{Need, Part};
+use parts::KORC;
 pub use parts::PARTS;
 
 /// The annotation of an object that was made before the ControlPlane and is to become one of its parts.
 const ADOPT: &str = "c5c3.io/adopt";
+
+/// How often Keystone is asked in which region the endpoints are: one list for all of them.
+const RESYNC: Duration = Duration::from_mins(1);
 
 /// The controller.
 pub struct ControlPlanes;
@@ -48,8 +57,11 @@ impl Controller for ControlPlanes {
     type Kind = ControlPlane;
     type Valid = Cloud;
     const NAME: &'static str = "controlplane";
-    const CONDITIONS: &'static [&'static str] = &[part::INFRASTRUCTURE, part::KEYSTONE, part::KORC, part::SERVICES];
+    const CONDITIONS: &'static [&'static str] =
+        &[part::INFRASTRUCTURE, part::KEYSTONE, part::KORC, part::CREDENTIALS, part::SERVICES];
     const FINALIZER: Option<&'static str> = Some("c5c3.io/controlplane-cleanup");
+    /// What is in Keystone goes with the objects of K-ORC: nothing is left to say farewell to.
+    const FAREWELL_PATIENCE: Option<Duration> = Some(Duration::ZERO);
 
     fn children(&self) -> Vec<KindRef> {
         let beside = [
@@ -59,7 +71,19 @@ impl Controller for ControlPlanes {
             KindRef::of::<PodDisruptionBudget>(),
             KindRef::of::<NetworkPolicy>(),
         ];
-        PARTS.iter().filter_map(|part| part.kind()).chain(beside).collect()
+        PARTS.iter().filter_map(|part| part.kind()).chain(beside).chain(identity::kinds()).collect()
+    }
+
+    fn observes(&self) -> Vec<KindRef> {
+        identity::kinds()
+    }
+
+    fn remote(&self) -> Option<RemoteHandle> {
+        Some(RemoteHandle::new(Arc::new(identity::Keystone::new())))
+    }
+
+    fn questions(&self, inputs: &Inputs<ControlPlane>) -> Vec<Question> {
+        Cloud::new(&inputs.object).map(|cloud| identity::questions(&cloud, inputs)).unwrap_or_default()
     }
 
     fn reads(&self) -> Vec<KindRef> {
@@ -78,9 +102,12 @@ impl Controller for ControlPlanes {
         let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
         let own = parts.filter_map(|part| reference(&cloud, part));
         let rivals = rival::needs(&cloud, inputs);
-        let policies = policies::reference(&cloud);
-        let infrastructure = infrastructure::needs(&cloud);
-        own.chain(infrastructure).chain(accounts::needs(&cloud)).chain(policies).chain(rivals).collect()
+        own.chain(infrastructure::needs(&cloud))
+            .chain(accounts::needs(&cloud))
+            .chain(policies::reference(&cloud))
+            .chain(identity::needs(&cloud, inputs))
+            .chain(rivals)
+            .collect()
     }
 
     fn validate(&self, inputs: &Inputs<ControlPlane>) -> Verdict<Cloud> {
@@ -95,11 +122,12 @@ impl Controller for ControlPlanes {
         problems.extend(immutable::problems(&cloud, inputs));
         problems.extend(policies::problems(&cloud, inputs));
         problems.extend(services::problems(&cloud));
+        problems.extend(identity::problems(&cloud, inputs));
         if problems.is_empty() { Verdict::Valid(cloud) } else { Verdict::Invalid(problems.into()) }
     }
 
     fn plan(&self, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Plan {
-        let mut plan = Plan::new().ready_reason("AllServicesReady");
+        let mut plan = Plan::new().ready_reason("AllServicesReady").resync(cloud.has(&KORC).then_some(RESYNC));
         for part in cloud.parts() {
             let needs: Vec<&'static str> = cloud.needs(part).map(|need| need.name).collect();
             plan = plan.step(step(part, cloud, inputs).node(part.name, needs));
@@ -113,7 +141,7 @@ impl Controller for ControlPlanes {
                 plan = plan.step(step.done("it is not part of the spec"));
             }
         }
-        progress::status(plan, cloud, inputs)
+        identity::status(progress::status(plan, cloud, inputs), cloud, inputs)
     }
 
     fn retention(&self, object: &Value) -> Vec<Retained> {
@@ -129,6 +157,9 @@ impl Controller for ControlPlanes {
             waves[depth].extend(part.kind());
         }
         waves.reverse();
+        // What is in Keystone is deleted while it runs, and after the services that sign in with it.
+        let keystone = waves.iter().position(|wave| wave.contains(&KindRef::of::<Keystone>())).unwrap_or(waves.len());
+        waves.splice(keystone..keystone, identity::teardown());
         waves
     }
 }
@@ -148,7 +179,7 @@ pub fn service_objects(object: &Value) -> Vec<Value> {
             let child = services::child(part, kind(), project, &template, &cloud);
             serde_json::to_value(child.object).ok()
         }
-        Makes::Servers { .. } | Makes::Nothing(_) => None,
+        Makes::Servers { .. } | Makes::Identity { .. } => None,
     };
     cloud.parts().filter_map(child).collect()
 }
@@ -164,7 +195,7 @@ fn step(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> St
             let new = policies::waiting(part, new, cloud);
             accounts::of(part, new, cloud, inputs).child(adopting(part, explained(part, child), cloud, inputs))
         }
-        Makes::Nothing(wait) => new.childless().wait(wait(&inputs.object)),
+        Makes::Identity { step, .. } => step(part, new, cloud, inputs),
     }
 }
 

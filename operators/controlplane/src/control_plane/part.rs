@@ -7,7 +7,7 @@ use c5c3_api::Problem;
 use c5c3_api::blocks::{DependencyKind, NamespacedRef};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, Infrastructure, Services, Template};
 use c5c3_kit::retention::Retained;
-use c5c3_kit::{Inputs, KindRef, Step, Wait};
+use c5c3_kit::{Inputs, KindRef, Step};
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -18,11 +18,12 @@ use super::spec::Spec;
 pub(crate) const INFRASTRUCTURE: &str = "InfrastructureReady";
 pub(crate) const KEYSTONE: &str = "KeystoneReady";
 pub(crate) const KORC: &str = "KORCReady";
+pub(crate) const CREDENTIALS: &str = "CredentialsReady";
 pub(crate) const SERVICES: &str = "ServicesReady";
 
-/// A part of a ControlPlane: a server of the infrastructure, or a service.
+/// A part of a ControlPlane: a server of the infrastructure, a service, or what services are known by in Keystone.
 pub struct Part {
-    /// Its name, which is that of its object too.
+    /// Its name, which is that of its object too, if it has one object.
     pub name: &'static str,
     /// The condition that it is a part of.
     pub condition: &'static str,
@@ -88,8 +89,13 @@ pub(crate) enum Makes {
         /// What a user adds to that.
         template: fn(&Services) -> Option<&Template>,
     },
-    /// Nothing in this version: the wait says so.
-    Nothing(fn(&ControlPlane) -> Wait),
+    /// Objects of K-ORC, of which none stands for all.
+    Identity {
+        /// Adds the objects.
+        step: fn(&'static Part, Step, &Cloud, &Inputs<ControlPlane>) -> Step,
+        /// What is not there yet.
+        missing: fn(&Part, &Cloud, &Inputs<ControlPlane>) -> Option<String>,
+    },
 }
 
 impl From<bool> for Asked {
@@ -121,7 +127,7 @@ impl Part {
     pub(crate) fn kind(&self) -> Option<KindRef> {
         match self.makes {
             Makes::Servers { kind, .. } | Makes::Service { kind, .. } => Some(kind()),
-            Makes::Nothing(_) => None,
+            Makes::Identity { .. } => None,
         }
     }
 
@@ -165,7 +171,7 @@ impl fmt::Display for Need {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let needs: Vec<String> = self.needs.iter().map(ToString::to_string).collect();
-        write!(f, "{:<10} {:<20} {}", self.name, self.condition, needs.join(" "))
+        write!(f, "{:<21} {:<20} {}", self.name, self.condition, needs.join(" "))
     }
 }
 

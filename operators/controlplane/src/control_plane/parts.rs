@@ -10,12 +10,33 @@ use c5c3_kit::KindRef;
 use k8s_openapi::api::apps::v1::StatefulSet;
 
 use super::accounts::Account;
-use super::part::{Asked, INFRASTRUCTURE, KEYSTONE as KEYSTONE_READY, KORC as KORC_READY, Makes, Need, Part, SERVICES};
-use super::{ignored, immutable, infrastructure, keystone, memcached, retention, services};
+use super::part::{
+    Asked, CREDENTIALS, INFRASTRUCTURE, KEYSTONE as KEYSTONE_READY, KORC as KORC_READY, Makes, Need, Part, SERVICES,
+};
+use super::{identity, immutable, infrastructure, keystone, memcached, retention, services};
 
 /// Every part, each after those that it needs. Keystone waits for no RabbitMQ, and no part for Valkey.
 pub static PARTS: &[&Part] = &[
-    &MARIADB, &RABBITMQ, &VALKEY, &MEMCACHED, &KEYSTONE, &KORC, &GLANCE, &PLACEMENT, &NOVA, &NEUTRON, &CINDER, &CORTEX,
+    &MARIADB,
+    &RABBITMQ,
+    &VALKEY,
+    &MEMCACHED,
+    &KEYSTONE,
+    &KORC,
+    &CATALOG,
+    &CREDENTIALS_GLANCE,
+    &CREDENTIALS_PLACEMENT,
+    &CREDENTIALS_NOVA,
+    &CREDENTIALS_NEUTRON,
+    &CREDENTIALS_CINDER,
+    &CREDENTIALS_KORC,
+    &CREDENTIALS_OTHERS,
+    &GLANCE,
+    &PLACEMENT,
+    &NOVA,
+    &NEUTRON,
+    &CINDER,
+    &CORTEX,
     &TEMPEST,
 ];
 
@@ -110,24 +131,80 @@ pub(crate) static KEYSTONE: Part = Part {
     immutable: immutable::keystone,
 };
 
-pub(crate) static KORC: Part = Part {
-    name: "korc",
-    condition: KORC_READY,
-    needs: &[Need::Ready(&KEYSTONE)],
-    field: "spec.korc",
-    operated: false,
-    holds_data: false,
-    accounts: &[],
-    asked: |spec| spec.korc.as_ref().is_some_and(|korc| korc.enabled).into(),
-    makes: Makes::Nothing(ignored::catalog),
-    retention: retention::nothing,
-    immutable: immutable::nothing,
-};
+pub(crate) static KORC: Part = identity(
+    "korc",
+    KORC_READY,
+    &[Need::Ready(&KEYSTONE)],
+    "spec.korc",
+    |spec| spec.has_korc().into(),
+    Makes::Identity { step: identity::imports, missing: identity::missing_imports },
+);
+
+pub(crate) static CATALOG: Part = identity(
+    "catalog",
+    KORC_READY,
+    &[Need::Ready(&KORC)],
+    "spec.korc",
+    |spec| (spec.has_korc() && SERVICE_USERS.iter().any(|part| (part.asked)(spec) == Asked::Yes)).into(),
+    Makes::Identity { step: identity::catalog, missing: identity::missing_catalog },
+);
+
+/// The services that sign in to Keystone.
+static SERVICE_USERS: &[&Part] = &[&GLANCE, &PLACEMENT, &NOVA, &NEUTRON, &CINDER];
+
+/// What a credential waits for: with K-ORC's kinds it is made, without them a user provides it.
+const USER_NEEDS: &[Need] = &[Need::Ready(&KEYSTONE), Need::Ready(&KORC)];
+
+pub(crate) static CREDENTIALS_GLANCE: Part =
+    credentials("credentials-glance", "spec.services.glance", |spec| (GLANCE.asked)(spec));
+pub(crate) static CREDENTIALS_PLACEMENT: Part =
+    credentials("credentials-placement", "spec.services.placement", |spec| (PLACEMENT.asked)(spec));
+pub(crate) static CREDENTIALS_NOVA: Part =
+    credentials("credentials-nova", "spec.services.nova", |spec| (NOVA.asked)(spec));
+pub(crate) static CREDENTIALS_NEUTRON: Part =
+    credentials("credentials-neutron", "spec.services.neutron", |spec| (NEUTRON.asked)(spec));
+pub(crate) static CREDENTIALS_CINDER: Part =
+    credentials("credentials-cinder", "spec.services.cinder", |spec| (CINDER.asked)(spec));
+pub(crate) static CREDENTIALS_KORC: Part = credentials("credentials-k-orc", "spec.korc", |spec| spec.has_korc().into());
+pub(crate) static CREDENTIALS_OTHERS: Part =
+    credentials("credentials-others", "spec.identity.keystone.bootstrap.serviceUsers", |spec| {
+        (spec.has_korc() && identity::has_others(spec)).into()
+    });
+
+/// The user of a service, and the credential that it signs in with.
+const fn credentials(name: &'static str, field: &'static str, asked: fn(&ControlPlaneSpec) -> Asked) -> Part {
+    let makes = Makes::Identity { step: identity::credentials, missing: identity::missing_credentials };
+    identity(name, CREDENTIALS, USER_NEEDS, field, asked, makes)
+}
+
+/// A part of objects in Keystone.
+const fn identity(
+    name: &'static str,
+    condition: &'static str,
+    needs: &'static [Need],
+    field: &'static str,
+    asked: fn(&ControlPlaneSpec) -> Asked,
+    makes: Makes,
+) -> Part {
+    Part {
+        name,
+        condition,
+        needs,
+        field,
+        operated: true,
+        holds_data: false,
+        accounts: &[],
+        asked,
+        makes,
+        retention: retention::nothing,
+        immutable: immutable::nothing,
+    }
+}
 
 pub(crate) static GLANCE: Part = Part {
     name: "glance",
     condition: SERVICES,
-    needs: &[Need::Ready(&MARIADB), Need::Soft(&MEMCACHED), Need::Ready(&KEYSTONE)],
+    needs: &[Need::Ready(&MARIADB), Need::Soft(&MEMCACHED), Need::Ready(&KEYSTONE), Need::Ready(&CREDENTIALS_GLANCE)],
     field: "spec.services.glance",
     operated: false,
     holds_data: true,
@@ -145,7 +222,12 @@ pub(crate) static GLANCE: Part = Part {
 pub(crate) static PLACEMENT: Part = Part {
     name: "placement",
     condition: SERVICES,
-    needs: &[Need::Ready(&MARIADB), Need::Soft(&MEMCACHED), Need::Ready(&KEYSTONE)],
+    needs: &[
+        Need::Ready(&MARIADB),
+        Need::Soft(&MEMCACHED),
+        Need::Ready(&KEYSTONE),
+        Need::Ready(&CREDENTIALS_PLACEMENT),
+    ],
     field: "spec.services.placement",
     operated: true,
     holds_data: true,
@@ -168,6 +250,7 @@ pub(crate) static NOVA: Part = Part {
         Need::Ready(&RABBITMQ),
         Need::Soft(&MEMCACHED),
         Need::Ready(&KEYSTONE),
+        Need::Ready(&CREDENTIALS_NOVA),
         Need::Ready(&PLACEMENT),
         Need::Ready(&GLANCE),
     ],
@@ -188,7 +271,13 @@ pub(crate) static NOVA: Part = Part {
 pub(crate) static NEUTRON: Part = Part {
     name: "neutron",
     condition: SERVICES,
-    needs: &[Need::Ready(&MARIADB), Need::Ready(&RABBITMQ), Need::Soft(&MEMCACHED), Need::Ready(&KEYSTONE)],
+    needs: &[
+        Need::Ready(&MARIADB),
+        Need::Ready(&RABBITMQ),
+        Need::Soft(&MEMCACHED),
+        Need::Ready(&KEYSTONE),
+        Need::Ready(&CREDENTIALS_NEUTRON),
+    ],
     field: "spec.services.neutron",
     operated: false,
     holds_data: true,
@@ -206,7 +295,13 @@ pub(crate) static NEUTRON: Part = Part {
 pub(crate) static CINDER: Part = Part {
     name: "cinder",
     condition: SERVICES,
-    needs: &[Need::Ready(&MARIADB), Need::Ready(&RABBITMQ), Need::Soft(&MEMCACHED), Need::Ready(&KEYSTONE)],
+    needs: &[
+        Need::Ready(&MARIADB),
+        Need::Ready(&RABBITMQ),
+        Need::Soft(&MEMCACHED),
+        Need::Ready(&KEYSTONE),
+        Need::Ready(&CREDENTIALS_CINDER),
+    ],
     field: "spec.services.cinder",
     operated: false,
     holds_data: true,

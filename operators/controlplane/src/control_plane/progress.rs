@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::cloud::Cloud;
-use super::part::{self, Part};
+use super::part::{self, Makes, Part};
 use super::reference;
 
 /// The longest message that the schema takes.
@@ -28,17 +28,20 @@ struct State {
 /// they are read again.
 pub(super) fn status(plan: Plan, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Plan {
     let states: Vec<State> = cloud.parts().map(|part| State::of(part, cloud, inputs)).collect();
-    let parts: Map<String, Value> =
-        states.iter().map(|state| (state.part.name.to_owned(), state.status(cloud))).collect();
+    // Users are in status.identity.
+    let shown = states.iter().filter(|state| state.part.condition != part::CREDENTIALS);
+    let parts: Map<String, Value> = shown.map(|state| (state.part.name.to_owned(), state.status(cloud))).collect();
     let plan = plan.status("phase", phase(&states)).status("updatePhase", json!(update_phase(&states, &inputs.object)));
     if parts.is_empty() { plan } else { plan.status("services", parts) }
 }
 
 impl State {
     fn of(part: &'static Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Self {
+        if let Makes::Identity { missing, .. } = part.makes {
+            return Self { part, missing: missing(part, cloud, inputs), is_behind: false, version: None };
+        }
         let Some(reference) = reference(cloud, part) else {
-            let missing = Some("this version has no operator for it".to_owned());
-            return Self { part, missing, is_behind: false, version: None };
+            return Self { part, missing: None, is_behind: false, version: None };
         };
         // What becomes of an object that exists already is no update of this cloud.
         let is_ours = cloud.existing(part).is_none();
@@ -84,7 +87,7 @@ fn phase(states: &[State]) -> &'static str {
     match first.map(|state| state.part.condition) {
         None => "Ready",
         Some(part::INFRASTRUCTURE) => "Infrastructure",
-        Some(part::KEYSTONE) => "Identity",
+        Some(part::KEYSTONE | part::KORC | part::CREDENTIALS) => "Identity",
         Some(_) => "Services",
     }
 }

@@ -37,6 +37,12 @@ pub(super) fn child(
     }
 }
 
+/// The spec of a service's object, as the ControlPlane and its template have it.
+pub(super) fn object(part: &Part, cloud: &Cloud) -> Value {
+    let Makes::Service { project, template: written, .. } = part.makes else { return Value::Null };
+    Value::Object(decided(part, project, cloud).over(&template(part, written, cloud)))
+}
+
 /// What the ControlPlane decides about a service.
 fn decided(part: &Part, project: Project, cloud: &Cloud) -> Spec {
     let mut spec = Spec::default();
@@ -108,6 +114,9 @@ fn common(part: &Part, spec: &mut Spec, cloud: &Cloud, policies: Option<&PolicyO
         messaging(part, spec, cloud);
     }
     policy(part, spec, cloud, policies);
+    if let Some((endpoint, from)) = cloud.public_endpoint(part) {
+        spec.set("publicEndpoint", endpoint, from);
+    }
 }
 
 fn region(spec: &mut Spec, cloud: &Cloud) {

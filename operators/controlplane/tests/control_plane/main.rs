@@ -2,6 +2,10 @@
 //! children here but the test itself.
 
 mod data;
+mod identity;
+#[path = "../../../orc/tests/orc/keystone.rs"]
+#[allow(dead_code)] // It can do more than is asked for here.
+mod keystone;
 mod stage;
 
 use std::time::Duration;

@@ -246,6 +246,9 @@ pub(crate) fn resource(kind: &str) -> ApiResource {
         "RabbitmqCluster" => ("rabbitmq.com", "v1beta1"),
         "Valkey" => ("cache.cs.sap.com", "v1alpha1"),
         "StatefulSet" => ("apps", "v1"),
+        "Placement" => ("placement.openstack.c5c3.io", "v1alpha1"),
+        "CredentialRotation" => ("c5c3.io", "v1alpha1"),
+        "Domain" | "Project" | "Role" | "User" | "RoleAssignment" | "Endpoint" => ("openstack.k-orc.cloud", "v1alpha1"),
         _ => ("", "v1"),
     };
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))

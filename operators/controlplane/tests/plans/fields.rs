@@ -27,6 +27,7 @@ use Change::{Refused, Removes, Shared, Takes, Waits};
 type Row = (&'static str, &'static str, &'static str, Change);
 
 const DB: &str = "keystone/keystone";
+const ROLE: &str = "role/admin-role";
 const CPU: (&str, &str) = (r#"{"cpu": "1"}"#, r#"{"cpu": "2"}"#);
 const SERVICE_USER: &str = r#"[{"name": "glance"}]"#;
 const RULE: &str = r#"{"identity:list_users": "role:auditor"}"#;
@@ -128,7 +129,24 @@ const KEYSTONE: &[Row] = &[
         "'b'",
         Takes(DB, "/bootstrap/adminPasswordSecretRef/key", "'b'"),
     ),
-    ("identity.keystone.bootstrap.serviceUsers", "", SERVICE_USER, Waits("serviceUsers, and no operator")),
+    (
+        "identity.keystone.bootstrap.serviceUsers",
+        "",
+        SERVICE_USER,
+        Takes("user/glance-service-user", "/resource/name", "'glance'"),
+    ),
+    (
+        "identity.keystone.bootstrap.serviceUsers",
+        "",
+        "[{'name': 'swift', 'applicationCredential': {'name': 'mine'}}]",
+        Refused("a rotation writes swift-app-credential"),
+    ),
+    (
+        "global.publicDomain",
+        "",
+        "'cloud.example.net'",
+        Takes(DB, "/bootstrap/publicEndpoint", "'https://keystone.cloud.example.net'"),
+    ),
     ("global.region", "'a'", "'b'", Refused("every endpoint of the catalog")),
     ("global.tls.enabled", "false", "true", Takes(DB, "/tls/enabled", "true")),
     ("global.tls.issuerRef.name", "'a'", "'b'", Takes(DB, "/tls/issuerRef/name", "'b'")),
@@ -185,6 +203,12 @@ macro_rules! service {
                 Takes(concat!($name, "/", $name), "/policyOverrides/configMapRef/name", "'b'"),
             ),
             (
+                concat!("services.", $name, ".publicEndpoint"),
+                "",
+                "'https://a.example.net'",
+                Takes(concat!($name, "/", $name), "/publicEndpoint", "'https://a.example.net'"),
+            ),
+            (
                 concat!("services.", $name, ".template"),
                 "",
                 "{'extraConfig': {'DEFAULT': {'debug': 'true'}}}",
@@ -194,7 +218,7 @@ macro_rules! service {
     };
 }
 
-const SHARED: &[[Row; 4]] =
+const SHARED: &[[Row; 5]] =
     &[service!("glance"), service!("placement"), service!("nova"), service!("neutron"), service!("cinder")];
 
 const REST: &[Row] = &[
@@ -222,10 +246,10 @@ const REST: &[Row] = &[
     ("cortex.pipelines", "['nova']", "['cinder']", Takes("cortex/cortex", "/pipelines/cinder/enabled", "true")),
     ("tempest.enabled", "true", "false", Removes("tempest/tempest")),
     ("tempest.schedule", "'0 2 * * *'", "'0 3 * * *'", Takes("tempest/tempest", "/schedule", "'0 3 * * *'")),
-    ("korc.enabled", "false", "true", Waits("sets spec.korc.enabled, and no operator")),
-    ("korc.bootstrapResources", "", "['domains']", Waits("sets spec.korc.enabled, and no operator")),
-    ("korc.cloudCredentialsRef.cloudName", "", "'a'", Waits("sets spec.korc.enabled, and no operator")),
-    ("korc.cloudCredentialsRef.secretName", "", "'a'", Waits("sets spec.korc.enabled, and no operator")),
+    ("korc.enabled", "false", "true", Takes(ROLE, "/managementPolicy", "'unmanaged'")),
+    ("korc.bootstrapResources", "", "['domains']", Removes("project/admin-project")),
+    ("korc.cloudCredentialsRef.cloudName", "", "'a'", Takes(ROLE, "/cloudCredentialsRef/cloudName", "'a'")),
+    ("korc.cloudCredentialsRef.secretName", "", "'a'", Takes(ROLE, "/cloudCredentialsRef/secretName", "'a'")),
     ("compute.hypervisorClusters", "['a']", "['b']", Takes("nova/nova", "/cells/0/name", "'b'")),
     ("storage.storageClusters", "", "['a']", Waits("sets spec.storage.storageClusters, and no operator")),
     ("storage.ceph.monitors", "", "['a:1']", Waits("sets spec.storage.ceph.monitors, and no operator")),

@@ -88,16 +88,44 @@ fn an_issuer_that_is_not_there_is_named_with_its_field() {
 }
 
 #[test]
-fn a_catalog_without_an_operator_is_reported_and_delays_nothing_else() {
-    let spec = json!({"services": {"keystone": {}, "glance": {}}, "korc": {"enabled": true}});
-    let plan = plan(&lab(&spec), &[]).unwrap();
-    assert_eq!(
-        waits(&plan),
-        ["korc: controlplane/lab sets spec.korc.enabled, and no operator of this version acts on it; \
-          spec.korc.enabled: set it to false"]
-    );
-    let glance = plan.steps.iter().find(|step| step.node.as_ref().unwrap().name == "glance").unwrap();
-    assert_eq!(glance.node.as_ref().unwrap().needs, ["mariadb", "keystone"]);
+fn a_second_service_brings_the_catalog_and_each_service_waits_for_its_own_credential() {
+    let needs = |spec: &Value, node: &str| {
+        let plan = plan(&lab(spec), &[]).unwrap();
+        let found = plan.steps.iter().filter_map(|step| step.node.clone()).find(|found| found.name == node);
+        found.map(|node| node.needs)
+    };
+    let one = json!({"services": {"keystone": {}}});
+    assert_eq!(needs(&one, "korc"), None);
+    let two = json!({"services": {"keystone": {}, "glance": {}, "placement": {}}});
+    assert_eq!(needs(&two, "catalog").unwrap(), ["korc"]);
+    assert_eq!(needs(&two, "credentials-glance").unwrap(), ["keystone", "korc"]);
+    assert_eq!(needs(&two, "glance").unwrap(), ["mariadb", "keystone", "credentials-glance"]);
+    assert_eq!(needs(&two, "placement").unwrap(), ["mariadb", "keystone", "credentials-placement"]);
+}
+
+#[test]
+fn without_k_orc_a_credential_is_provided() {
+    let spec = json!({"services": {"keystone": {}, "placement": {}}, "korc": {"enabled": false}});
+    let said = |state: &str| {
+        format!(
+            "credentials-placement: secret/placement-keystone-credentials {state}; placement signs in to Keystone with it, and \
+             spec.korc.enabled is false; create it: kubectl create secret generic placement-keystone-credentials -n cellar \
+             --from-literal=application_credential_id=... --from-literal=application_credential_secret=..."
+        )
+    };
+    assert_eq!(waits_for(&spec, &[]), [said("does not exist")]);
+    let half = secret("placement-keystone-credentials", &["application_credential_id"]);
+    assert_eq!(waits_for(&spec, &[half]), [said("has no key application_credential_secret")]);
+    let whole = ["application_credential_id", "application_credential_secret"];
+    assert!(waits_for(&spec, &[secret("placement-keystone-credentials", &whole)]).is_empty());
+}
+
+#[test]
+fn users_without_k_orc_are_reported() {
+    let users = json!({"keystone": {"bootstrap": {"serviceUsers": [{"name": "swift"}]}}});
+    let spec = json!({"services": {"keystone": {}}, "identity": users});
+    let said = waits_for(&spec, &[]);
+    assert!(said[0].contains("sets spec.identity.keystone.bootstrap.serviceUsers, and no operator"), "{said:?}");
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl Keystone {
         keystone
     }
 
+    #[allow(dead_code)] // Not every test that includes this file asks for it.
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+
     pub(crate) fn clouds(&self, password: &str) -> String {
         format!(
             "clouds:\n  orchard:\n    interface: public\n    region_name: south\n    auth:\n      auth_url: {}/v3\n      \
