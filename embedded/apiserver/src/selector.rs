@@ -1,5 +1,6 @@
 //! Label and field selectors.
 
+use c5c3_kinds::selector::meets;
 use serde_json::Value;
 
 /// The longest selector that is taken: a URL is not longer.
@@ -7,13 +8,10 @@ const LONGEST: usize = 64 * 1024;
 
 /// One requirement on labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Requirement {
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
-    Exists(String),
-    Missing(String),
-    Greater(String, i64),
-    Less(String, i64),
+struct Requirement {
+    key: String,
+    operator: &'static str,
+    values: Vec<String>,
 }
 
 /// A label selector; the empty one takes everything.
@@ -33,19 +31,17 @@ impl Labels {
     pub fn from_object(selector: &Value) -> Result<Self, String> {
         let mut requirements = Vec::new();
         for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-            requirements.push(Requirement::In(key.clone(), vec![value.as_str().unwrap_or_default().to_owned()]));
+            let values = vec![value.as_str().unwrap_or_default().to_owned()];
+            requirements.push(Requirement { key: key.clone(), operator: "In", values });
         }
         for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
             let key = expression["key"].as_str().unwrap_or_default().to_owned();
             let values = expression["values"].as_array().into_iter().flatten();
             let values: Vec<String> = values.filter_map(Value::as_str).map(ToOwned::to_owned).collect();
-            requirements.push(match expression["operator"].as_str().unwrap_or_default() {
-                "In" => Requirement::In(key, values),
-                "NotIn" => Requirement::NotIn(key, values),
-                "Exists" => Requirement::Exists(key),
-                "DoesNotExist" => Requirement::Missing(key),
-                other => return Err(format!("{other:?} is not a valid label selector operator")),
-            });
+            let wanted = expression["operator"].as_str().unwrap_or_default();
+            let operator = ["In", "NotIn", "Exists", "DoesNotExist"].into_iter().find(|known| *known == wanted);
+            let operator = operator.ok_or_else(|| format!("{wanted:?} is not a valid label selector operator"))?;
+            requirements.push(Requirement { key, operator, values });
         }
         Ok(Self(requirements))
     }
@@ -58,19 +54,8 @@ impl Labels {
     /// Whether an object with these labels is taken.
     pub fn matches(&self, labels: &Value) -> bool {
         let label = |key: &str| labels.get(key).and_then(Value::as_str);
-        self.0.iter().all(|requirement| match requirement {
-            Requirement::In(key, values) => label(key).is_some_and(|value| values.iter().any(|one| one == value)),
-            Requirement::NotIn(key, values) => label(key).is_none_or(|value| values.iter().all(|one| one != value)),
-            Requirement::Exists(key) => label(key).is_some(),
-            Requirement::Missing(key) => label(key).is_none(),
-            Requirement::Greater(key, bound) => number(label(key)).is_some_and(|number| number > *bound),
-            Requirement::Less(key, bound) => number(label(key)).is_some_and(|number| number < *bound),
-        })
+        self.0.iter().all(|one| meets(label(&one.key), one.operator, &one.values))
     }
-}
-
-fn number(label: Option<&str>) -> Option<i64> {
-    label.and_then(|value| value.parse().ok())
 }
 
 /// Splits at commas outside parentheses.
@@ -112,28 +97,26 @@ fn requirement(text: &str) -> Result<Requirement, String> {
         inner.split(',').map(value).collect()
     };
     if let Some(rest) = text.strip_prefix('!') {
-        return Ok(Requirement::Missing(key(rest)?));
+        return Ok(Requirement { key: key(rest)?, operator: "DoesNotExist", values: Vec::new() });
     }
-    for (operator, negated) in [("!=", true), ("==", false), ("=", false)] {
-        if let Some((left, right)) = text.split_once(operator) {
-            let (left, right) = (key(left)?, vec![value(right)?]);
-            return Ok(if negated { Requirement::NotIn(left, right) } else { Requirement::In(left, right) });
+    for (sign, operator) in [("!=", "NotIn"), ("==", "In"), ("=", "In")] {
+        if let Some((left, right)) = text.split_once(sign) {
+            return Ok(Requirement { key: key(left)?, operator, values: vec![value(right)?] });
         }
     }
-    for (operator, negated) in [(" notin ", true), (" in ", false), (" notin(", true), (" in(", false)] {
-        if let Some((left, right)) = text.split_once(operator) {
-            let right = if operator.ends_with('(') { format!("({right}") } else { right.to_owned() };
-            let (left, right) = (key(left)?, values(&right)?);
-            return Ok(if negated { Requirement::NotIn(left, right) } else { Requirement::In(left, right) });
+    for (word, operator) in [(" notin ", "NotIn"), (" in ", "In"), (" notin(", "NotIn"), (" in(", "In")] {
+        if let Some((left, right)) = text.split_once(word) {
+            let right = if word.ends_with('(') { format!("({right}") } else { right.to_owned() };
+            return Ok(Requirement { key: key(left)?, operator, values: values(&right)? });
         }
     }
-    if let Some((left, right)) = text.split_once('>') {
-        return Ok(Requirement::Greater(key(left)?, right.trim().parse().map_err(|_| bad())?));
+    for (sign, operator) in [('>', "Gt"), ('<', "Lt")] {
+        if let Some((left, right)) = text.split_once(sign) {
+            let bound: i64 = right.trim().parse().map_err(|_| bad())?;
+            return Ok(Requirement { key: key(left)?, operator, values: vec![bound.to_string()] });
+        }
     }
-    if let Some((left, right)) = text.split_once('<') {
-        return Ok(Requirement::Less(key(left)?, right.trim().parse().map_err(|_| bad())?));
-    }
-    Ok(Requirement::Exists(key(text)?))
+    Ok(Requirement { key: key(text)?, operator: "Exists", values: Vec::new() })
 }
 
 /// A field selector: every field must be equal to, or different from, a value.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
+
 use crate::rbac::{Attributes, Policy};
 use crate::refusal::Refusal;
 use crate::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo, service_account_groups, split_service_account};
@@ -95,19 +97,12 @@ impl Impersonation {
 /// Header names carry what they cannot say as `%2f`.
 fn unescape(key: &str) -> Result<String, Refusal> {
     let bad = || Refusal::Internal(format!("invalid impersonation extra key {key:?}"));
-    let mut bytes = Vec::with_capacity(key.len());
-    let mut rest = key.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        if first == b'%' {
-            let digits = tail.get(..2).and_then(|d| std::str::from_utf8(d).ok()).ok_or_else(bad)?;
-            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(first);
-            rest = tail;
-        }
+    let is_escape =
+        |after: &str| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if !key.split('%').skip(1).all(is_escape) {
+        return Err(bad());
     }
-    String::from_utf8(bytes).map_err(|_| bad())
+    Ok(percent_decode_str(key).decode_utf8().map_err(|_| bad())?.into_owned())
 }
 
 #[cfg(test)]

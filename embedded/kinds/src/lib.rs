@@ -58,6 +58,7 @@ pub mod quota;
 mod read;
 mod resource;
 mod schema;
+pub mod selector;
 mod service;
 mod table;
 mod validate;

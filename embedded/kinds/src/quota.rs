@@ -8,6 +8,7 @@ use crate::qos;
 use crate::quantity::Quantity;
 use crate::read::{entries_at, list_at, str_at};
 use crate::resource::Resource;
+use crate::selector::meets;
 use crate::service::has_node_ports;
 
 /// Amounts by the names that quotas know them by.
@@ -139,12 +140,7 @@ fn is_in(scope: &str, operator: &str, values: &[&str], pod: &Value) -> bool {
         "NotBestEffort" => !best_effort,
         "PriorityClass" => {
             let class = str_at(pod, "priorityClassName");
-            match operator {
-                "In" => values.contains(&class),
-                "NotIn" => !values.contains(&class),
-                "DoesNotExist" => class.is_empty(),
-                _ => !class.is_empty(),
-            }
+            meets(Some(class).filter(|class| !class.is_empty()), operator, values)
         }
         _ => false,
     }

@@ -1,5 +1,6 @@
 //! Which nodes a set's pods may run on, and the pod for a node.
 
+use c5c3_kinds::selector::meets;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
     Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint,
@@ -136,18 +137,7 @@ fn matches(term: &NodeSelectorTerm, node: &Node) -> bool {
 }
 
 fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let listed = value.is_some_and(|value| values.iter().any(|one| one == value));
-    let numbers = || -> Option<(i64, i64)> { Some((value?.parse().ok()?, values.first()?.parse().ok()?)) };
-    match requirement.operator.as_str() {
-        "In" => listed,
-        "NotIn" => !listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
-        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
+    meets(value, &requirement.operator, requirement.values.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::pod;
 use super::report::Report;
-use super::workload::matches;
 use crate::read::{bool_at, is_empty_at, str_at};
+use crate::selector::selects;
 
 /// A cron job's name leaves room for the suffix that makes a job's name of it.
 const CRON_JOB_NAME: usize = 52;
@@ -13,7 +13,7 @@ const CRON_JOB_NAME: usize = 52;
 pub(super) fn job(object: &Value, old: Option<&Value>, report: &mut Report) {
     job_spec("spec", &object["spec"], report);
     let (selector, labels) = (&object["spec"]["selector"], &object["spec"]["template"]["metadata"]["labels"]);
-    if !selector.is_null() && !matches(selector, labels) {
+    if !selector.is_null() && !selects(selector, labels) {
         report.invalid("spec.template.metadata.labels", labels.clone(), "`selector` does not match template `labels`");
     }
     if let Some(old) = old {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use c5c3_kinds::selector::meets;
 use k8s_openapi::api::core::v1::{Affinity, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
 use super::Labels;
@@ -71,24 +72,7 @@ pub fn holds(term: &NodeSelectorTerm, node: &Node) -> bool {
 }
 
 fn is_met(wanted: &NodeSelectorRequirement, found: Option<&str>) -> bool {
-    let values = wanted.values.as_deref().unwrap_or_default();
-    let is_listed = || found.is_some_and(|found| values.iter().any(|value| value == found));
-    match wanted.operator.as_str() {
-        "In" => is_listed(),
-        "NotIn" => !is_listed(),
-        "Exists" => found.is_some(),
-        "DoesNotExist" => found.is_none(),
-        "Gt" => compared(found, values, |found, wanted| found > wanted),
-        "Lt" => compared(found, values, |found, wanted| found < wanted),
-        _ => false,
-    }
-}
-
-fn compared(found: Option<&str>, values: &[String], is_so: impl Fn(i64, i64) -> bool) -> bool {
-    match (found.map(str::parse), values) {
-        (Some(Ok(found)), [wanted]) => wanted.parse().is_ok_and(|wanted| is_so(found, wanted)),
-        _ => false,
-    }
+    meets(found, &wanted.operator, wanted.values.as_deref().unwrap_or_default())
 }
 
 /// The names that a term leaves, if it lists any.
