@@ -141,7 +141,9 @@ fn stores() -> (State, State, String) {
         assert!(full.answer(&Ask { verb: Verb::Write, path, version: 0, body, token: Some(&root) }, now()).is_good());
     }
     // The role is there from the start, and creating it is tried on a store without it.
-    empty.logins.values_mut().for_each(|roles| drop(roles.remove("eso-control-plane")));
+    for roles in empty.logins.values_mut() {
+        roles.remove("eso-control-plane");
+    }
     (empty, full, root)
 }
 
