@@ -211,7 +211,7 @@ impl Search<'_> {
         let says = is_gone.then(|| format!("the Secret {secret} does not exist"));
         let used_by =
             if credential.used_by.is_empty() { vec![object.reference.short()] } else { credential.used_by.clone() };
-        Credential { says, used_by, ..credential }
+        Credential { used_by, says, ..credential }
     }
 
     /// What has it made uses it, where no pod mounts it itself: services have it in their configuration.

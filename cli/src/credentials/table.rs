@@ -17,7 +17,9 @@ pub(super) fn render(credentials: &[Credential], unread: &[String], now: Timesta
     ];
     rows.extend(credentials.iter().map(|credential| row(credential, now)));
     if !several {
-        rows.iter_mut().for_each(|row| drop(row.remove(0)));
+        for row in &mut rows {
+            row.remove(0);
+        }
     }
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default())

@@ -141,11 +141,13 @@ fn stores() -> (State, State, String) {
         assert!(full.answer(&Ask { verb: Verb::Write, path, version: 0, body, token: Some(&root) }, now()).is_good());
     }
     // The role is there from the start, and creating it is tried on a store without it.
-    empty.logins.values_mut().for_each(|roles| drop(roles.remove("eso-control-plane")));
+    for roles in empty.logins.values_mut() {
+        roles.remove("eso-control-plane");
+    }
     (empty, full, root)
 }
 
-fn token_of(policies: Value, root: &str, empty: &mut State, full: &mut State) -> String {
+fn token_of(policies: &Value, root: &str, empty: &mut State, full: &mut State) -> String {
     let path = "auth/token/create";
     let body = json!({"policies": policies});
     let made = full.answer(&Ask { verb: Verb::Write, path, version: 0, body, token: Some(root) }, now());
@@ -160,8 +162,8 @@ fn each_role_may_do_what_the_table_says_and_nothing_else() {
     assert!(ROLES.iter().all(|(role, _)| named.contains(role)), "a role is not tried: {named:?}");
     for (role, permitted) in PERMITTED {
         let text = ROLES.iter().find(|(name, _)| name == role).unwrap().1;
-        let policies = serde_json::from_str::<Value>(text).unwrap()["token_policies"].clone();
-        let token = token_of(policies, &root, &mut empty, &mut full);
+        let written: Value = serde_json::from_str(text).unwrap();
+        let token = token_of(&written["token_policies"], &root, &mut empty, &mut full);
         for path in PATHS {
             let wanted = permitted.iter().find(|(permitted, _)| permitted == path).map_or("", |(_, may)| may);
             assert_eq!(may(&empty, &full, &token, path), wanted, "{role} on {path}");
@@ -172,7 +174,7 @@ fn each_role_may_do_what_the_table_says_and_nothing_else() {
 #[test]
 fn the_pipeline_writes_every_secret_and_deletes_none() {
     let (mut empty, mut full, root) = stores();
-    let token = token_of(json!(["ci-cd-provisioner"]), &root, &mut empty, &mut full);
+    let token = token_of(&json!(["ci-cd-provisioner"]), &root, &mut empty, &mut full);
     for path in PATHS {
         let wanted = match path.split('/').take(2).collect::<Vec<_>>().join("/").as_str() {
             "kv-v2/data" => "cru",
