@@ -240,14 +240,13 @@ pub(crate) fn foreign(group: &str, plural: &str) -> CustomResourceDefinition {
 
 pub(crate) fn resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
-        "ControlPlane" => ("c5c3.io", "v1alpha1"),
+        "ControlPlane" | "CredentialRotation" => ("c5c3.io", "v1alpha1"),
         "Keystone" => ("keystone.openstack.c5c3.io", "v1alpha1"),
         "MariaDB" => ("k8s.mariadb.com", "v1alpha1"),
         "RabbitmqCluster" => ("rabbitmq.com", "v1beta1"),
         "Valkey" => ("cache.cs.sap.com", "v1alpha1"),
         "StatefulSet" => ("apps", "v1"),
         "Placement" => ("placement.openstack.c5c3.io", "v1alpha1"),
-        "CredentialRotation" => ("c5c3.io", "v1alpha1"),
         "Domain" | "Project" | "Role" | "User" | "RoleAssignment" | "Endpoint" => ("openstack.k-orc.cloud", "v1alpha1"),
         _ => ("", "v1"),
     };
