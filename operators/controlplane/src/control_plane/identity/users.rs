@@ -164,16 +164,16 @@ impl Account {
             "schedule": {"intervalDays": INTERVAL_DAYS, "preRotationDays": PRE_ROTATION_DAYS},
             "gracePeriodDays": GRACE_DAYS,
         });
-        if let Some(kind) = self.service.and_then(Part::kind).filter(|_| takes("consumers")) {
+        if let Some(kind) = self.service.and_then(Part::kind) {
             let name = self.service.map(|part| part.name);
             spec["consumers"] =
                 json!([{"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "name": name}]);
         }
-        if self.name == KORC_USER && takes("unrestricted") {
+        if self.name == KORC_USER {
             // A restricted credential cannot create or delete credentials and trusts.
             spec["unrestricted"] = true.into();
         }
-        if !self.credential_roles.is_empty() && takes("roles") {
+        if !self.credential_roles.is_empty() {
             spec["roles"] = self.credential_roles.iter().map(|role| imports::role(role)).collect();
         }
         self.is_credential_made.then(|| child::<CredentialRotation>(cloud, &self.rotation(), &spec))
@@ -192,12 +192,6 @@ impl Account {
             .children(self.assignments(cloud))
             .children(self.rotation_child(cloud))
     }
-}
-
-/// Whether a CredentialRotation has a field.
-fn takes(field: &str) -> bool {
-    let kind = c5c3_api::find("c5c3.io/v1alpha1", "CredentialRotation");
-    kind.is_some_and(|kind| kind.schema().has_field(&["spec", field]))
 }
 
 /// Names of credentials that cannot be kept: a rotation numbers them, and writes the Secret that services know.
