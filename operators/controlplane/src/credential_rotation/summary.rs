@@ -47,7 +47,7 @@ fn pending(standard: Vec<ConditionState>) -> Vec<ConditionState> {
 
 fn is_usable(applied: &Applied, plan: &Plan) -> bool {
     let is_done = |name: &str| {
-        let outcome = applied.outcomes.iter().find(|outcome| outcome.name == Some(name));
+        let outcome = applied.outcomes.iter().find(|outcome| outcome.name.as_ref().is_some_and(|own| *own == *name));
         outcome.is_some_and(apply::Outcome::is_done)
     };
     let has_current = plan.status.get("currentCredential").is_some_and(|current| current["id"].is_string());

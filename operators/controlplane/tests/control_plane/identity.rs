@@ -103,11 +103,11 @@ impl Cloud {
 
 fn orc(stage: &Stage) -> JoinHandle<()> {
     let (first_retry, last_retry) = (Duration::from_millis(20), Duration::from_millis(200));
-    let pace = RunOptions { debounce: Duration::ZERO, first_retry, last_retry, ..RunOptions::default() };
+    let options = RunOptions { debounce: Duration::ZERO, first_retry, last_retry, ..RunOptions::default() };
     let client = stage.client.clone();
     tokio::spawn(async move {
         let operator = c5c3_operator_orc::with(Clients::new(Options::default()), Duration::from_millis(50));
-        let settings = Settings { pace, election: None };
+        let settings = Settings { options, election: None };
         operator.run(client, settings, Metrics::default(), Readiness::default(), CancellationToken::new()).await;
     })
 }

@@ -225,7 +225,7 @@ fn options() -> Options {
 }
 
 fn run(operator: c5c3_kit::Operator, client: Client, namespace: Option<String>) -> JoinHandle<()> {
-    let pace = RunOptions {
+    let options = RunOptions {
         namespace,
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
@@ -233,7 +233,7 @@ fn run(operator: c5c3_kit::Operator, client: Client, namespace: Option<String>) 
         ..RunOptions::default()
     };
     tokio::spawn(async move {
-        let settings = Settings { pace, election: None };
+        let settings = Settings { options, election: None };
         operator.run(client, settings, Metrics::default(), Readiness::default(), CancellationToken::new()).await;
     })
 }
