@@ -96,7 +96,7 @@ async fn stage() -> (tempfile::TempDir, Apiserver, TestCluster) {
     let folder = tempfile::tempdir().unwrap();
     let server = Apiserver::start(folder.path(), &["--in-memory", "--listen", "127.0.0.1:0"]);
     let cluster = TestCluster::on(&server.kubeconfig).await.unwrap();
-    for kind in ["ControlPlane", "SecretAggregate"] {
+    for kind in ["ControlPlane", "CredentialRotation", "SecretAggregate"] {
         cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", kind).unwrap().crd()).await.unwrap();
     }
     (folder, server, cluster)

@@ -212,7 +212,7 @@ mod tests {
             let Err(Error::Api(refused)) = planes.create(&params, &plane("second", "1Gi")).await else { return None };
             Some(refused.message)
         };
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_mins(1);
         let refused = loop {
             if let Some(refused) = second().await {
                 break refused;

@@ -190,6 +190,13 @@ impl Identity {
         self.issue(&json!({"methods": ["password"], "password": {"user": user}}))
     }
 
+    /// Signs in with an application credential.
+    pub fn sign_in_with(&self, id: &str, secret: &str) -> Result<(), String> {
+        let credential = json!({"id": id, "secret": secret});
+        let identity = json!({"methods": ["application_credential"], "application_credential": credential});
+        self.tokens("POST", &[], &json!({"auth": {"identity": identity}})).map(drop)
+    }
+
     /// A token for another one.
     pub fn exchange(&self, token: &str) -> Result<Token, String> {
         self.issue(&json!({"methods": ["token"], "token": {"id": token}}))

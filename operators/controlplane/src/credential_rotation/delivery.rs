@@ -140,21 +140,18 @@ impl<'a> Delivery<'a> {
         };
         let copy = objects::secret(self.names, self.names.delivered(), content.data.clone());
         let plan = plan.step(reasons(step("secret", &[])).child(copy));
-        let plan = match &self.store {
-            Some((_, store)) => {
-                let usable = self.unusable_store().into_iter().fold(step("store", &[]).childless(), Step::wait);
-                plan.step(usable)
-                    .step(step("push", &["secret", "store"]).child(self.push(store, content)))
-                    .step(step("external-secret", &["push"]).child(self.external(store, content)))
-                    .without_step("plain")
-            }
-            None => {
-                let plain = objects::secret(self.names, self.target.name.clone(), content.data.clone());
-                plan.step(step("plain", &[]).child(plain))
-                    .without_step("store")
-                    .without_step("push")
-                    .without_step("external-secret")
-            }
+        let plan = if let Some((_, store)) = &self.store {
+            let usable = self.unusable_store().into_iter().fold(step("store", &[]).childless(), Step::wait);
+            plan.step(usable)
+                .step(step("push", &["secret", "store"]).child(self.push(store, content)))
+                .step(step("external-secret", &["push"]).child(self.external(store, content)))
+                .without_step("plain")
+        } else {
+            let plain = objects::secret(self.names, self.target.name.clone(), content.data.clone());
+            plan.step(step("plain", &[]).child(plain))
+                .without_step("store")
+                .without_step("push")
+                .without_step("external-secret")
         };
         // External Secrets writes the target, so this is judged by what it holds. A plain one is ready when it is applied.
         let missing = self.missing_link(content).filter(|_| self.is_through_store());

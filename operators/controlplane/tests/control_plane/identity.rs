@@ -1,5 +1,5 @@
 //! The catalog, the users and their credentials, with K-ORC's operator and a Keystone in memory. The test plays the operators of
-//! Keystone, of Placement and of rotations.
+//! Keystone and of Placement.
 
 use std::time::Duration;
 
@@ -126,11 +126,8 @@ async fn a_service_is_in_the_catalog_with_its_region_has_a_user_and_starts_with_
 
     stage.until("the users are there", async || cloud.users() == ["k-orc", "placement"]).await;
     stage.until("they have their roles", async || keystone.all("role_assignments").len() == 4).await;
-    assert!(stage.get(home, "Placement/placement").await.is_none(), "it has no credential yet");
-    for rotation in ["placement-rotation", "k-orc-rotation"] {
-        stage.is_ready(home, &format!("CredentialRotation/{rotation}")).await;
-    }
     stage.until_there(home, "Placement/placement").await;
+    assert_eq!(keystone.all("application_credentials").len(), 2, "it starts with its credential");
     stage.is_ready(home, "Placement/placement").await;
     stage.until_reason(home, "Ready", "AllServicesReady").await;
     for condition in ["KORCReady", "CredentialsReady"] {
@@ -154,7 +151,7 @@ async fn a_service_is_in_the_catalog_with_its_region_has_a_user_and_starts_with_
     // Nothing of it is left in Keystone but the project.
     stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
     stage.until_gone(home, "ControlPlane/lab").await;
-    for kind in ["users", "services", "endpoints", "role_assignments"] {
+    for kind in ["application_credentials", "users", "services", "endpoints", "role_assignments"] {
         let left = keystone.all(kind);
         // The scripted Keystone keeps the assignment that a real one deletes with its user.
         assert!(left.is_empty() || kind == "role_assignments", "{kind}: {left:?}");

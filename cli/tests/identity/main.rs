@@ -1,0 +1,155 @@
+//! The catalog, the users and the credentials of a cloud with a real Keystone and a real Placement: no account is made by hand.
+
+#[path = "../cloud/mod.rs"]
+mod cloud;
+#[path = "../machine/mod.rs"]
+mod machine;
+mod rotation;
+
+use std::time::Instant;
+
+use cloud::Cloud;
+use serde_json::Value;
+
+const CONTROL_PLANE: &str = "
+apiVersion: c5c3.io/v1alpha1
+kind: ControlPlane
+metadata: {name: lab, namespace: cloud}
+spec:
+  infrastructure:
+    mariadb: {replicas: 1, storageSize: 2Gi}
+    memcached: {replicas: 1, memory: 64Mi}
+  services:
+    keystone: {replicas: 1}
+    placement: {replicas: 1}
+  global: {logging: {accessLog: true}}
+";
+
+/// A project as the documents of the system write it.
+const PROJECT: &str = "
+apiVersion: openstack.k-orc.cloud/v1alpha1
+kind: Project
+metadata: {name: customer-project, namespace: cloud}
+spec:
+  cloudCredentialsRef: {cloudName: openstack, secretName: k-orc-clouds-yaml}
+  managementPolicy: managed
+  resource:
+    description: Customer project
+    enabled: true
+    tags: [customer-a, production]
+";
+
+/// How many resources are managed at once.
+const MANY: usize = 500;
+
+#[test]
+fn a_cloud_has_its_catalog_its_users_and_their_credentials_by_itself() {
+    let cloud = Cloud::up(CONTROL_PLANE);
+    every_endpoint_has_the_region(&cloud);
+    cloud.machine.eventually(&format!("{} | tail -n 1", cloud::client("resource provider list -f json")), "[]");
+    placement_signs_in_without_a_password(&cloud);
+    what_is_changed_by_hand_comes_back(&cloud);
+    rotation::loses_no_request_and_ends_the_old_credential(&cloud);
+    a_project_is_available_and_outlives_an_outage(&cloud);
+    many_resources_are_available_soon_and_ask_little(&cloud);
+}
+
+fn endpoints(cloud: &Cloud) -> Vec<Value> {
+    serde_json::from_str(&cloud.openstack("endpoint list -f json")).unwrap()
+}
+
+fn every_endpoint_has_the_region(cloud: &Cloud) {
+    let listed = endpoints(cloud);
+    assert!(listed.iter().all(|row| row["Region"] == "RegionOne"), "{listed:#?}");
+    let of_placement = listed.iter().filter(|row| row["Service Type"] == "placement").count();
+    assert_eq!(of_placement, 2, "{listed:#?}");
+}
+
+/// Its configuration has the application credential, and none of its files has the password of its user.
+fn placement_signs_in_without_a_password(cloud: &Cloud) {
+    let pod = cloud.pods("placement").remove(0);
+    let password = cloud
+        .machine
+        .ok("kubectl -n cloud get secret placement-service-password -o jsonpath='{.data.password}' | base64 -d");
+    let files = cloud.machine.ok(&format!(
+        "kubectl -n cloud exec {pod} -c api -- sh -c 'cat /etc/placement/* /etc/placement/*/* /etc/config/* 2>/dev/null; true'"
+    ));
+    assert!(files.contains("v3applicationcredential"), "{}", files.len());
+    assert!(!files.contains(&password) && !files.lines().any(|line| line.starts_with("password")));
+}
+
+fn what_is_changed_by_hand_comes_back(cloud: &Cloud) {
+    let row =
+        endpoints(cloud).into_iter().find(|row| row["Service Type"] == "placement" && row["Interface"] == "public");
+    let (row, field) = (row.unwrap(), |row: &Value, name: &str| row[name].as_str().unwrap().to_owned());
+    let (id, url) = (field(&row, "ID"), field(&row, "URL"));
+    cloud.openstack("region create north -f value -c region");
+    cloud.openstack(&format!("endpoint set {id} --url http://192.0.2.1:8778 --region north"));
+    // K-ORC looks at an object that changes; the ControlPlane looks at all regions once a minute.
+    cloud
+        .machine
+        .ok("kubectl -n cloud annotate endpoints.openstack.k-orc.cloud placement-public look=here --overwrite");
+    let show = |column: &str| cloud::client(&format!("endpoint show {id} -f value -c {column} 2>/dev/null"));
+    cloud.machine.eventually(&show("url"), &url);
+    cloud.machine.eventually(&show("region_id"), "RegionOne");
+}
+
+fn available(project: &str) -> String {
+    let status = "{.status.conditions[?(@.type==\"Available\")].status}";
+    format!("kubectl -n cloud get projects.openstack.k-orc.cloud {project} -o jsonpath='{status}'")
+}
+
+fn a_project_is_available_and_outlives_an_outage(cloud: &Cloud) {
+    cloud.machine.write("project.yaml", PROJECT);
+    cloud.machine.ok("kubectl apply -f project.yaml");
+    cloud.machine.eventually(&available("customer-project"), "True");
+    cloud
+        .machine
+        .ok("kubectl -n cloud delete pods -l app.kubernetes.io/name=keystone --grace-period=0 --force --wait=false");
+    let patch = r#"{"spec": {"resource": {"description": "Changed meanwhile"}}}"#;
+    cloud.machine.ok(&format!(
+        "kubectl -n cloud patch projects.openstack.k-orc.cloud customer-project --type=merge -p '{patch}'"
+    ));
+    let show = cloud::client("project show customer-project -f value -c description 2>/dev/null");
+    cloud.machine.eventually(&show, "Changed meanwhile");
+    cloud.machine.eventually(&available("customer-project"), "True");
+}
+
+/// Prints what was measured: the aims are 60 s, and 20 requests a second.
+fn many_resources_are_available_soon_and_ask_little(cloud: &Cloud) {
+    let one = |number: usize| {
+        PROJECT.replace("customer-project", &format!("many-{number:03}")).replace("Customer project", "One of many")
+    };
+    cloud.machine.write("many.yaml", &(0..MANY).map(one).collect::<Vec<_>>().join("---"));
+    let begun = Instant::now();
+    cloud.machine.ok("kubectl create -f many.yaml > created.txt");
+    let applied = begun.elapsed();
+    let status =
+        "{range .items[*]}{.metadata.name} {.status.conditions[?(@.type==\"Available\")].status}{\"\\n\"}{end}";
+    let count = format!(
+        "kubectl -n cloud get projects.openstack.k-orc.cloud -o jsonpath='{status}' | grep -c '^many-.* True' || true"
+    );
+    cloud.machine.eventually(&count, &MANY.to_string());
+    eprintln!("{MANY} projects: applied after {applied:.1?}, Available after {:.1?}", begun.elapsed());
+
+    // All of them are looked at again because they change.
+    let requests =
+        "kubectl -n cloud logs -l app.kubernetes.io/name=keystone -c api --tail=-1 | grep -c ' /v3/' || true";
+    let number = |text: &str| text.trim().parse::<u32>().unwrap();
+    let before = number(&cloud.machine.ok(requests));
+    let (begun, time) = (Instant::now(), cloud.machine.ok("date -u +%Y-%m-%dT%H:%M:%SZ"));
+    cloud.machine.ok("kubectl -n cloud annotate projects.openstack.k-orc.cloud --all look=again > annotated.txt");
+    let times = "{range .items[*]}{.metadata.name} {.status.lastSyncTime}{\"\\n\"}{end}";
+    let synced = format!(
+        "kubectl -n cloud get projects.openstack.k-orc.cloud -o jsonpath='{times}' | awk '/^many-/ && $2 >= \"{}\"' | wc -l",
+        time.trim()
+    );
+    cloud.machine.eventually(&synced, &MANY.to_string());
+    let asked = number(&cloud.machine.ok(requests)) - before;
+    let seconds = begun.elapsed().as_secs_f64();
+    eprintln!(
+        "a resync of {MANY} projects: {asked} requests in {seconds:.1} s, {:.1} a second",
+        f64::from(asked) / seconds
+    );
+    assert!(f64::from(asked) / seconds < 20.0, "{asked} requests in {seconds:.1} s");
+}
