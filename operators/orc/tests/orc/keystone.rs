@@ -171,9 +171,11 @@ impl Keystone {
         reply
     }
 
-    /// Whether a user that was created has this name and password.
+    /// Whether a user that was created has this id or name, and this password.
     fn is_user(&self, user: &Value) -> bool {
-        let is_it = |one: &Value| one["name"] == user["name"] && one["password"] == user["password"];
+        let is_it = |one: &Value| {
+            (one["id"] == user["id"] || one["name"] == user["name"]) && one["password"] == user["password"]
+        };
         user["password"].is_string() && self.all("users").iter().any(is_it)
     }
 
