@@ -104,7 +104,7 @@ impl Server {
         self.authenticator().bearer(token, &StoreLookup(self), Timestamp::now()).ok().map(|found| found.user)
     }
 
-    /// Who sends a request: by certificate, by token, or nobody. A wrong token is an error, not nobody.
+    /// Who sends a request: by certificate, by token, or anonymous. A wrong token is an error, not an anonymous request.
     pub fn identify(&self, parts: &Parts, certificate: Option<UserInfo>) -> Result<UserInfo, ApiError> {
         let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         match (certificate, header.and_then(|header| header.split_once(' '))) {

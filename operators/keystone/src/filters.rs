@@ -1,4 +1,4 @@
-//! Filters around Keystone's application: its pipeline, and what the entry point is told to put into it.
+//! Filters around Keystone's application: its pipeline, and what the entry point puts into it.
 
 use c5c3_api::Problem;
 use c5c3_api::blocks::Middleware;

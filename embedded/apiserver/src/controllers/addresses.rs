@@ -1,7 +1,7 @@
 //! The addresses of Services as objects: the range that they come from, and an IPAddress for each that is taken.
 //!
 //! Which address a Service gets is decided while it is written, in `services/`; what is here only shows it. Services get
-//! addresses from the range of the cluster and no other, and a ServiceCIDR that asks for more is told so in its status.
+//! addresses from the range of the cluster and no other, and the status of a ServiceCIDR that asks for more says so.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -26,7 +26,7 @@ pub(super) struct Recovered {
 }
 
 /// Reads the last checkpoint and the log after it. If that checkpoint is damaged, the generation before it is read, with
-/// all that follows: if it is whole, nothing is lost, and if it is not, the damage to the last one is what is told.
+/// all that follows: if it is whole, nothing is lost, and if it is not, the damage to the last one is reported.
 pub(super) fn recover(dir: &Path, files: &Files, options: &Options) -> Result<Recovered, OpenError> {
     let mut checkpoints = files.checkpoints.iter().rev().copied();
     let last = checkpoints.next();

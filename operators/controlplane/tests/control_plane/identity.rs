@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::keystone::{Keystone, PASSWORD};
 use crate::stage::Stage;
 
-/// A stage with K-ORC's operator and a Keystone that the ControlPlane is told of.
+/// A stage with K-ORC's operator and the Keystone that the ControlPlane uses.
 struct Cloud {
     stage: Stage,
     keystone: Keystone,
