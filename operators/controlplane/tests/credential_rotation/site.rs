@@ -160,7 +160,7 @@ impl Site {
         let waited = await_condition(api.clone(), "heron-rotation", |object: Option<&CredentialRotation>| {
             is_so(&as_value(object)["status"])
         });
-        let Ok(waited) = tokio::time::timeout(Duration::from_secs(60), waited).await else {
+        let Ok(waited) = tokio::time::timeout(Duration::from_mins(1), waited).await else {
             let now = api.get("heron-rotation").await.unwrap();
             panic!("not within 60 s: {what}; {}", serde_json::to_string_pretty(&now.status).unwrap());
         };
