@@ -29,7 +29,7 @@ async fn an_event_of_a_plan_is_published_once_until_it_says_something_else() {
     let events = fed(&brewery.api);
     assert_eq!((events.len(), &events[0]["note"], events[0].get("series")), (1, &json!("1 feeds"), None));
     brewery.api.put(&vat(&["hay", "oats"]));
-    brewery.api.wait_until("it is told again", |api| fed(api).len() == 2).await;
+    brewery.api.wait_until("it is reported again", |api| fed(api).len() == 2).await;
 }
 
 #[tokio::test]

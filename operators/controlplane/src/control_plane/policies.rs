@@ -32,7 +32,7 @@ fn shared(cloud: &Cloud, with_map: bool) -> Rules {
     rules
 }
 
-/// The ConfigMap with policies for all services. It is read here and not handed on: a service would refuse policies of others.
+/// The ConfigMap with policies for all services. It is read here and not handed on: a service would refuse another service's policies.
 pub(super) fn reference(cloud: &Cloud) -> Option<Ref> {
     policy::reference(global(cloud), &cloud.namespace)
 }

@@ -1,4 +1,4 @@
-//! Keystone as a remote of a ControlPlane: who has a name already, and in which region endpoints are. Everything else is done by
+//! Keystone as a remote of a ControlPlane: which user names exist, and the regions of endpoints. Everything else is done by
 //! objects of K-ORC.
 
 use std::fmt;
