@@ -83,7 +83,7 @@ bench: packages ## Run the benchmarks
 	$(CARGO_TARGET_DIR)/release/bench rest
 	$(CARGO_TARGET_DIR)/release/bench up
 
-crds: ## Write deploy and docs/api anew from the Rust types
+crds: ## Write deploy and docs/api again from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
 	cargo run --quiet --locked -p c5c3 -- manifests --output deploy/operators
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api

@@ -101,7 +101,7 @@ async fn pod(client: &Client, image: &str, number: u32) -> Result<Duration, Stri
 }
 
 /// Our processes of a cluster: itself, and an agent for each node.
-fn processes(program: &Path, data: &Path) -> Vec<u32> {
+pub(crate) fn processes(program: &Path, data: &Path) -> Vec<u32> {
     let (program, data) = (program.to_string_lossy(), data.to_string_lossy());
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -124,7 +124,7 @@ pub(crate) fn ticks(processes: &[u32]) -> f64 {
 }
 
 /// Their proportional set size, in KiB.
-fn proportional(processes: &[u32]) -> u64 {
+pub(crate) fn proportional(processes: &[u32]) -> u64 {
     let of = |pid: &u32| {
         let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
         let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;

@@ -4,6 +4,7 @@
 
 mod api;
 mod idle;
+mod memory;
 mod rest;
 mod up;
 
@@ -30,6 +31,9 @@ enum Command {
     /// Start a cluster with a few pods, and see what it costs when nothing happens
     #[command(after_help = "The image of memcached is built before, if it is not there. Needs root.")]
     Idle(idle::Args),
+    /// Put an hour's worth of requests on a cluster, and see what it holds in memory before and after
+    #[command(after_help = "Needs root. Another build is measured in the same way: bench memory --program FILE")]
+    Memory(memory::Args),
     /// Count what operators ask of the API server when nothing happens, and see what they cost
     #[command(
         after_help = "A small cloud with as many Keystones as asked for is brought up by operators in processes of their own.\n\
@@ -37,7 +41,7 @@ enum Command {
         Another build is measured in the same way: bench rest --program FILE"
     )]
     Rest(rest::Args),
-    /// Bring up a small cloud, and the same servers by a script that nobody orchestrates
+    /// Bring up a small cloud, and the same servers by a script that no one orchestrates
     #[command(after_help = "Images are built before, if they are not there; neither side has to. Needs root.\n\
         The script is bench/up/by-hand.sh: read it, and say what it could do faster.")]
     Up(up::Args),
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Api(args) => block_on(api::run(args)),
         Command::Idle(args) => block_on(idle::run(&args)),
+        Command::Memory(args) => block_on(memory::run(&args)),
         Command::Rest(args) => block_on(rest::run(&args)),
         Command::Up(args) => up::run(&args),
     };

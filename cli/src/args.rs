@@ -1,10 +1,15 @@
 //! What the command line takes. The help texts teach: each says what a command is for and shows how it is called.
 
-use std::net::{IpAddr, SocketAddr};
+mod operators;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use ipnet::IpNet;
+
+pub(crate) use operators::{
+    ApiserverArgs, CrdsArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
+};
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
 #[derive(Debug, Parser)]
@@ -76,7 +81,7 @@ pub(crate) enum Command {
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"
     )]
     Operator(OperatorArgs),
-    /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, cert-manager and External Secrets, on a cluster without them
+    /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager and External Secrets, on a cluster without them
     #[command(after_help = "Example:\n  c5c3 providers --kubeconfig lab.kubeconfig\n\n\
         For development and tests, never for production. It installs the kinds that are missing, and runs until Ctrl-C. \
         Genuine operators of the same kinds must not run beside it. Its servers need the images of `c5c3 image build`.")]
@@ -350,139 +355,6 @@ pub(crate) struct TlsArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) certificates: PathBuf,
     /// What is logged
-    #[arg(long, env = "C5C3_LOG", default_value = "info")]
-    pub(crate) log: String,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct CrdsArgs {
-    /// Leave out the kinds of an API group, such as openstack.k-orc.cloud; may be repeated
-    #[arg(long, value_name = "GROUP", value_parser = clap::builder::PossibleValuesParser::new(crate::crds::groups()))]
-    pub(crate) without: Vec<String>,
-    /// Write a file per kind into this folder instead of printing; files of kinds that are gone are removed
-    #[arg(long, value_name = "DIR")]
-    pub(crate) output: Option<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ManifestsArgs {
-    /// Write a file per operator into this folder instead of printing; files of operators that are gone are removed
-    #[arg(long, value_name = "DIR")]
-    pub(crate) output: Option<PathBuf>,
-    /// The namespace that is looked after, which must be there
-    #[arg(long, default_value = "openstack", conflicts_with = "all_namespaces")]
-    pub(crate) namespace: String,
-    /// Look after all namespaces; the operators may then read every Secret of the cluster
-    #[arg(long)]
-    pub(crate) all_namespaces: bool,
-    /// Let the API server ask the operators about their objects: needs cert-manager
-    #[arg(long)]
-    pub(crate) webhooks: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ReferenceArgs {
-    /// The folder; pages of kinds that are gone are removed
-    #[arg(long, value_name = "DIR")]
-    pub(crate) output: PathBuf,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ValidateArgs {
-    /// A file, a folder (all .yaml, .yml and .json files below it), or - for standard input; may be repeated
-    #[arg(short, long = "file", value_name = "FILE", required_unless_present = "paths")]
-    pub(crate) files: Vec<PathBuf>,
-    /// The same, without -f
-    #[arg(value_name = "FILE")]
-    pub(crate) paths: Vec<PathBuf>,
-    /// The objects as they are now: also checks that they may be changed into the new ones
-    #[arg(long, value_name = "FILE")]
-    pub(crate) old: Option<PathBuf>,
-    /// Skip kinds of other projects instead of refusing them
-    #[arg(long)]
-    pub(crate) ignore_foreign: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ApiserverArgs {
-    /// Where objects, keys and certificates are kept
-    #[arg(long, value_name = "DIR", required_unless_present = "in_memory", conflicts_with = "in_memory")]
-    pub(crate) data: Option<PathBuf>,
-    /// Keep everything in memory, and lose it at the end
-    #[arg(long)]
-    pub(crate) in_memory: bool,
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6443")]
-    pub(crate) listen: SocketAddr,
-    /// The address at which pods reach the server, if it is not the one that it listens on
-    #[arg(long, value_name = "IP")]
-    pub(crate) advertise: Option<IpAddr>,
-    /// The addresses that Services get
-    #[arg(long, value_name = "CIDR", default_value = "10.125.0.0/16")]
-    pub(crate) service_range: IpNet,
-    /// Where an administrator's kubeconfig is written
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: PathBuf,
-    /// What is logged, such as info or info,c5c3_apiserver=debug
-    #[arg(long, env = "C5C3_LOG", default_value = "info")]
-    pub(crate) log: String,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ProvidersArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    /// What is logged
-    #[arg(long, env = "C5C3_LOG", default_value = "info")]
-    pub(crate) log: String,
-}
-
-/// How log lines look
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct OperatorArgs {
-    /// Which operators
-    #[arg(required = true, value_parser = clap::builder::PossibleValuesParser::new(crate::operator::names()))]
-    pub(crate) names: Vec<String>,
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    /// Look after one namespace only; all of them when absent
-    #[arg(long, env = "C5C3_NAMESPACE")]
-    pub(crate) namespace: Option<String>,
-    /// How many objects of a kind are reconciled at a time
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) concurrency: u16,
-    /// Work without asking for the lease: only where no other copy runs
-    #[arg(long)]
-    pub(crate) no_leader_election: bool,
-    /// Namespace of the leases
-    #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
-    pub(crate) lease_namespace: String,
-    /// Where /healthz, /readyz and /metrics are served; in a pod: its own address
-    #[arg(long, default_value = "127.0.0.1:8080")]
-    pub(crate) metrics_address: SocketAddr,
-    /// Where admission webhooks are served; they are off without certificates
-    #[arg(long, default_value = "127.0.0.1:9443", requires = "webhook_certificates")]
-    pub(crate) webhook_address: SocketAddr,
-    /// Folder with tls.crt and tls.key for the webhooks, as a mounted Secret has them
-    #[arg(long, value_name = "DIR")]
-    pub(crate) webhook_certificates: Option<PathBuf>,
-    /// DNS domain of the cluster, which the host names of Services end in
-    #[arg(long, env = "C5C3_CLUSTER_DOMAIN", value_name = "DOMAIN", default_value = c5c3_kit::cluster_domain::DEFAULT,
-        value_parser = c5c3_kit::cluster_domain::parse)]
-    pub(crate) cluster_domain: String,
-    /// Let SecretAggregates read and write Secrets in other namespaces than their own
-    #[arg(long, conflicts_with = "namespace")]
-    pub(crate) allow_cross_namespace: bool,
-    /// How log lines look
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    pub(crate) log_format: LogFormat,
-    /// What is logged, such as info or info,c5c3_kit=debug
     #[arg(long, env = "C5C3_LOG", default_value = "info")]
     pub(crate) log: String,
 }

@@ -20,7 +20,9 @@ type Make = fn(bool) -> Operator;
 
 /// Every operator, by the name that the command line has for it.
 const OPERATORS: &[(&str, Make)] = &[
+    ("cinder", c5c3_operator_cinder::operator),
     ("controlplane", c5c3_operator_controlplane::operator),
+    ("glance", c5c3_operator_glance::operator),
     ("keystone", c5c3_operator_keystone::operator),
     ("orc", c5c3_operator_orc::operator),
     ("placement", c5c3_operator_placement::operator),

@@ -1,4 +1,4 @@
-//! `c5c3 providers`: what stands in for the operators of MariaDB, RabbitMQ, Valkey, cert-manager and External Secrets, on a cluster
+//! `c5c3 providers`: what stands in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager and External Secrets, on a cluster
 //! that has none of them.
 
 use std::process::ExitCode;

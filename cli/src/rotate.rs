@@ -1,6 +1,6 @@
-//! `c5c3 rotate`: asks for new application credentials now, and follows how far they are.
+//! `c5c3 rotate`: asks for new credentials now, and follows how far they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -66,16 +66,18 @@ fn chosen<'a>(world: &'a World, names: &[String]) -> Result<Vec<&'a Object>, Str
     for name in names {
         let name = name.strip_prefix("credentialrotation/").unwrap_or(name);
         let found: Vec<&Object> = all.iter().copied().filter(|rotation| is_called(rotation, name)).collect();
+        let places: BTreeSet<&str> = found.iter().filter_map(|rotation| rotation.namespace()).collect();
         match found.as_slice() {
             [] => {
                 let known: Vec<&str> = all.iter().map(|rotation| rotation.reference.name.as_str()).collect();
                 return Err(format!("there is no CredentialRotation {name}; there are {}", known.join(", ")));
             }
-            [one] => chosen.push(*one),
-            several => {
-                let places: Vec<&str> = several.iter().filter_map(|rotation| rotation.namespace()).collect();
+            _ if places.len() > 1 => {
+                let places: Vec<&str> = places.into_iter().collect();
                 return Err(format!("{name} is in several namespaces; name one with -n: {}", places.join(", ")));
             }
+            // The application credential and the accounts of one service.
+            found => chosen.extend(found.iter().copied()),
         }
     }
     Ok(chosen)
@@ -147,7 +149,7 @@ fn progress(object: &Value, request: &str) -> Progress {
         steps.filter(|step| step["name"] == phase && step["done"] != true).find_map(|step| step["message"].as_str());
     let with = |says: &str| going(message.map_or_else(|| says.to_owned(), |message| format!("{says}: {message}")));
     match phase {
-        "Creating" => with("creating the new credential in Keystone"),
+        "Creating" => with("creating the new credential"),
         "Delivering" => with("delivering it to the services"),
         "Verifying" => with("waiting until every pod signs in with it"),
         "Grace" => {

@@ -60,7 +60,7 @@ fn a_service_balances_over_ready_pods_by_name_from_a_pod_and_from_the_machine() 
     it.ok(&format!("kubectl exec {first} -- touch /tmp/w/ready"));
     ask(2);
 
-    // Nobody is let in any more, and then only who is named.
+    // No one is let in any more, and then only who is named.
     it.write("deny.yaml", "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}");
     it.ok("kubectl apply -f deny.yaml");
     it.eventually("kubectl exec asker -- timeout 2 wget -qO- http://web/ >/dev/null 2>&1 || echo blocked", "blocked");

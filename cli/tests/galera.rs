@@ -51,7 +51,7 @@ metadata: {name: clerk}
 spec: {mariaDbRef: {name: ledger}, username: clerk, database: the_accounts, privileges: [ALL PRIVILEGES]}
 "#;
 
-/// Somebody who writes line after line by way of the primary's Service, and says of each line that was acknowledged.
+/// Someone who writes line after line by way of the primary's Service, and says of each line that was acknowledged.
 const CLERK: &str = r#"
 apiVersion: v1
 kind: Pod
@@ -176,7 +176,7 @@ fn a_galera_cluster_keeps_what_it_acknowledged_whichever_of_its_servers_die_and_
     it.eventually("kubectl logs ledger-2 | grep -c 'entry: was not in the cluster any more'", "1");
     ledger.has_lost_nothing();
 
-    // Another authority: old and new members could not talk to each other, so that all start anew.
+    // Another authority: old and new members could not talk to each other, so that all restart.
     let trust = it.ok(r"kubectl get pod ledger-0 -o jsonpath='{.metadata.annotations.c5c3\.io/trust}'");
     for secret in ["notary", "ledger-server-cert"] {
         let certificate = format!(r"kubectl get secret {secret} -o jsonpath='{{.data.tls\.crt}}'");

@@ -1,4 +1,4 @@
-//! The generated files are those that this version generates: `make crds` writes them anew.
+//! The generated files are those that this version generates: `make crds` writes them again.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `c5c3 apiserver` and clients that are broken, hostile or strangers: each gets a clear answer, and nobody else notices.
+//! `c5c3 apiserver` and clients that are broken, hostile or strangers: each gets a clear answer, and no one else notices.
 
 mod server;
 
@@ -263,7 +263,7 @@ async fn strangers_see_only_that_the_server_is_there() {
     }
 }
 
-/// Asserts that somebody else is served: not at once on a busy machine, but long before clients that say nothing, one
+/// Asserts that someone else is served: not at once on a busy machine, but long before clients that say nothing, one
 /// after the other, have run out of the ten seconds that each is given.
 async fn others_are_served(client: &Client) {
     let asked = async {

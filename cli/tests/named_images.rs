@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
+use c5c3_api::ext::rook::CephCluster;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_harness::TestCluster;
 use c5c3_images::{Binary, Catalogue, DEFAULT_RELEASE, Inputs, Plan, REGISTRY, version};
 use c5c3_service::release::{EXTERNAL_VERSIONS, RELEASES, Release};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -126,11 +127,14 @@ where
     Api::default_namespaced(client.clone()).create(&PostParams::default(), &object).await.unwrap();
 }
 
-/// The images of all containers that StatefulSets start.
+/// The images of all containers that StatefulSets and Deployments start.
 async fn started(client: &Client) -> BTreeSet<String> {
     let sets: Api<StatefulSet> = Api::default_namespaced(client.clone());
-    let pods = sets.list(&ListParams::default()).await.unwrap().items.into_iter();
-    let pods = pods.filter_map(|set| set.spec?.template.spec);
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    let sets = sets.list(&ListParams::default()).await.unwrap().items.into_iter();
+    let deployments = deployments.list(&ListParams::default()).await.unwrap().items.into_iter();
+    let pods = sets.filter_map(|set| set.spec?.template.spec);
+    let pods = pods.chain(deployments.filter_map(|deployment| deployment.spec?.template.spec));
     pods.flat_map(|pod| pod.init_containers.into_iter().flatten().chain(pod.containers))
         .filter_map(|container| container.image)
         .collect()
@@ -147,11 +151,12 @@ async fn every_image_that_a_provider_starts_is_built() {
     create::<MariaDB>(&client, json!({"metadata": {"name": "ledger"}, "spec": {"storage": {"size": "1Gi"}}})).await;
     create::<RabbitmqCluster>(&client, json!({"metadata": {"name": "burrow"}, "spec": {}})).await;
     create::<Valkey>(&client, json!({"metadata": {"name": "larder"}, "spec": {"replicas": 1}})).await;
+    create::<CephCluster>(&client, json!({"metadata": {"name": "pottery"}, "spec": {"mon": {"count": 1}}})).await;
     let deadline = Instant::now() + PATIENCE;
     let found = loop {
         let found = started(&client).await;
         let has = |server: &str| found.iter().any(|image| image.starts_with(&format!("{REGISTRY}/{server}:")));
-        if ["mariadb", "rabbitmq", "valkey"].into_iter().all(has) {
+        if ["ceph", "mariadb", "rabbitmq", "valkey"].into_iter().all(has) {
             break found;
         }
         assert!(Instant::now() < deadline, "no server of some provider is started: {found:?}");

@@ -62,7 +62,7 @@ fn three_brokers_keep_a_quorum_queue_when_one_of_them_dies() {
     let online = format!("{queue} | grep -o '\"online\":\\[[^]]*\\]' | grep -o rabbit@ | wc -l");
     it.eventually(&online, "3");
 
-    // Each service has a virtual host and a user of its own, and nobody else gets in.
+    // Each service has a virtual host and a user of its own, and no one else gets in.
     it.says("sh ask.sh fox GET queues/%2Fcarrots/nest | grep -o not_authorised", "not_authorised");
 
     it.ok("kubectl delete pod burrow-server-0 --grace-period=0 --force");

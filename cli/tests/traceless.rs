@@ -1,4 +1,4 @@
-//! What a cluster leaves on the machine when it has ended: nothing. Runs alone (`.config/nextest.toml`), so that nobody else
+//! What a cluster leaves on the machine when it has ended: nothing. Runs alone (`.config/nextest.toml`), so that no one else
 //! changes the machine between the two looks at it.
 
 mod machine;

@@ -6,8 +6,8 @@ use crate::args::ClusterArgs;
 
 pub(crate) const LIST_HELP: &str = "Values are never shown, nor read: of Secrets only names, ages and annotations are asked \
     for. Whoever may not list Secrets sees all but their ages.\n\n\
-    ROTATES says when an operator replaces a credential; `by hand` if nothing does. An application credential is replaced at \
-    once by `c5c3 rotate`, and `c5c3 why KIND/NAME` follows one that does not arrive.\n\n\
+    ROTATES says when an operator replaces a credential; `by hand` if nothing does. An application credential or account is \
+    replaced at once by `c5c3 rotate`, and `c5c3 why KIND/NAME` follows one that does not arrive.\n\n\
     Examples:\n  c5c3 credentials\n  c5c3 credentials -n openstack -o json";
 
 pub(crate) const LIST_CODES: &str =
@@ -16,7 +16,7 @@ pub(crate) const LIST_CODES: &str =
 pub(crate) const ROTATE_HELP: &str = "Asks the operator for it by the annotation c5c3.io/rotate on a CredentialRotation. The \
     operator makes the new credential, delivers it, waits until every pod signs in with it, and revokes the old one after \
     spec.gracePeriodDays: at no moment is a service without a valid one.\n\n\
-    Examples:\n  c5c3 rotate nova-rotation\n  c5c3 rotate nova --wait        # by the name of the user in Keystone\n  \
+    Examples:\n  c5c3 rotate nova-rotation\n  c5c3 rotate nova --wait        # by the name of the user: its credential and its accounts\n  \
     c5c3 rotate --all -n openstack --wait";
 
 pub(crate) const ROTATE_CODES: &str =
@@ -43,7 +43,7 @@ pub(crate) struct CredentialsArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RotateArgs {
-    /// Which CredentialRotations: by their names, or by the names of their users in Keystone
+    /// Which CredentialRotations: by their names, or by the names of their users or accounts
     #[arg(value_name = "NAME", required_unless_present = "all", conflicts_with = "all")]
     pub(crate) names: Vec<String>,
     /// All of them, of the namespace of -n or of all namespaces

@@ -31,7 +31,7 @@ pub(super) fn all(world: &World, secrets: &Secrets) -> Vec<Credential> {
             ("k8s.mariadb.com", "MariaDB") => found.extend(search.root(object)),
             ("k8s.mariadb.com", "User") => found.extend(search.database(object)),
             ("rabbitmq.com", "RabbitmqCluster") => found.push(search.default_user(object)),
-            ("rabbitmq.com", "User") => found.push(search.broker(object)),
+            ("rabbitmq.com", "User") => found.extend(search.broker(object)),
             (_, "Valkey") => found.push(search.cache(object)),
             ("cert-manager.io", "Certificate") => found.push(search.certificate(object)),
             _ => {}
@@ -72,9 +72,18 @@ impl Search<'_> {
     fn rotation(&self, object: &Object) -> Credential {
         let names = secrets_of(self.world, object);
         let user = object.text("/spec/targetServiceUser").unwrap_or_default();
-        let found = keystone_user(self.world, user, object.namespace());
-        let owner = found.map_or_else(|| user.to_owned(), keystone_name);
-        let mut credential = self.held(What::ApplicationCredential, object, owner, names.first().map(String::as_str));
+        let what = match object.text("/spec/rotationType") {
+            Some("databaseAccount") => What::Database,
+            Some("brokerAccount") => What::Broker,
+            Some("cephUser") => What::Ceph,
+            _ => What::ApplicationCredential,
+        };
+        let owner = if what == What::ApplicationCredential {
+            keystone_user(self.world, user, object.namespace()).map_or_else(|| user.to_owned(), keystone_name)
+        } else {
+            object.text("/status/currentCredential/id").unwrap_or(user).to_owned()
+        };
+        let mut credential = self.held(what, object, owner, names.first().map(String::as_str));
         let consumers = object.list("/spec/consumers").iter().filter_map(|consumer| {
             Some(format!("{}/{}", consumer["kind"].as_str()?.to_lowercase(), consumer["name"].as_str()?))
         });
@@ -113,6 +122,24 @@ impl Search<'_> {
             credential.rotation = Rotation::WithIts;
             let revoked = time(rotation, "/status/previousCredential/revokeAt");
             credential.expires = revoked.or(credential.expires);
+        }
+        Some(credential)
+    }
+
+    /// An account on a server. The one in use is listed with its rotation, if it has one; the one before it is about to go.
+    fn account(&self, credential: Credential, object: &Object) -> Option<Credential> {
+        let secret = credential.secret.clone();
+        let here = |rotation: &&Object| rotation.namespace() == object.namespace();
+        let rotations = || self.world.of_kind("CredentialRotation").filter(here);
+        let is = |rotation: &Object, place: &str| secret.is_some() && rotation.text(place) == secret.as_deref();
+        if rotations().any(|rotation| is(rotation, "/status/currentCredentialRef/name")) {
+            return None;
+        }
+        let mut credential = self.of_owner(credential, object);
+        if let Some(rotation) = rotations().find(|rotation| is(rotation, "/status/previousCredentialRef/name")) {
+            credential.used_by = vec!["nothing: it is replaced".to_owned()];
+            credential.rotation = Rotation::WithIts;
+            credential.expires = time(rotation, "/status/previousCredential/revokeAt");
         }
         Some(credential)
     }
@@ -171,7 +198,7 @@ impl Search<'_> {
     fn database(&self, object: &Object) -> Option<Credential> {
         let secret = object.text("/spec/passwordSecretKeyRef/name")?;
         let account = object.text("/spec/name").unwrap_or(&object.reference.name);
-        Some(self.of_owner(self.held(What::Database, object, account, Some(secret)), object))
+        self.account(self.held(What::Database, object, account, Some(secret)), object)
     }
 
     fn default_user(&self, object: &Object) -> Credential {
@@ -180,12 +207,12 @@ impl Search<'_> {
         self.of_server(self.held(What::Broker, object, "default user", Some(&secret)), object)
     }
 
-    fn broker(&self, object: &Object) -> Credential {
+    fn broker(&self, object: &Object) -> Option<Credential> {
         let named =
             object.text("/status/credentials/name").or_else(|| object.text("/spec/importCredentialsSecret/name"));
         let secret = named.map_or_else(|| rabbitmq::user_credentials_secret(&object.reference.name), str::to_owned);
         let account = object.text("/status/username").unwrap_or(&object.reference.name);
-        self.of_owner(self.held(What::Broker, object, account, Some(&secret)), object)
+        self.account(self.held(What::Broker, object, account, Some(&secret)), object)
     }
 
     fn cache(&self, object: &Object) -> Credential {

@@ -30,6 +30,7 @@ enum What {
     CredentialKeys,
     Database,
     Broker,
+    Ceph,
     Cache,
     Certificate,
 }
@@ -44,6 +45,7 @@ impl What {
             Self::CredentialKeys => "credential keys",
             Self::Database => "database account",
             Self::Broker => "broker account",
+            Self::Ceph => "Ceph user",
             Self::Cache => "cache password",
             Self::Certificate => "certificate",
         }

@@ -100,6 +100,41 @@ fn every_credential_is_listed_with_its_owner_its_use_and_its_times() {
 }
 
 #[test]
+fn an_account_that_is_rotated_is_listed_once_and_the_one_before_it_until_it_is_gone() {
+    let status = json!({"phase": "Grace", "conditions": ready(), "nextRotation": "2026-03-20T00:00:00Z",
+        "currentCredentialRef": {"name": "heron-db-account-v2"}, "previousCredentialRef": {"name": "heron-db-account-v1"},
+        "currentCredential": {"id": "heron-b", "version": 2, "createdAt": "2025-12-31T00:00:00Z"},
+        "previousCredential": {"id": "heron", "version": 1, "revokeAt": "2026-01-02T00:00:00Z"}});
+    let spec = json!({"targetServiceUser": "heron", "rotationType": "databaseAccount"});
+    let rest = json!({"spec": spec, "status": status});
+    let account = |name: &str, secret: &str| {
+        let rest = json!({"spec": {"mariaDbRef": {"name": "mariadb"}, "name": name,
+            "passwordSecretKeyRef": {"name": secret, "key": "password"}}, "status": {"conditions": ready()}});
+        object("k8s.mariadb.com/v1alpha1", "User", name, "", &rest)
+    };
+    let world = world(vec![
+        object("c5c3.io/v1alpha1", "CredentialRotation", "heron-database-rotation", "", &rest),
+        account("heron", "heron-db-account-v1"),
+        account("heron-b", "heron-db-account-v2"),
+    ]);
+    let found = collect::all(&world, &Secrets::default());
+    let listed: Vec<(&str, &str, Option<&str>)> =
+        found.iter().map(|one| (one.what.words(), one.owner.as_str(), one.secret.as_deref())).collect();
+    assert_eq!(
+        listed,
+        [
+            ("database account", "heron", Some("heron-db-account-v1")),
+            ("database account", "heron-b", Some("heron-db-credentials")),
+        ]
+    );
+    assert_eq!(
+        (found[0].rotation, found[0].used_by[0].as_str()),
+        (super::Rotation::WithIts, "nothing: it is replaced")
+    );
+    assert!(matches!(found[1].rotation, super::Rotation::At(_)));
+}
+
+#[test]
 fn a_list_is_a_value_too_and_says_what_has_expired() {
     let world = world(cloud());
     let credentials = collect::all(&world, &secrets());

@@ -63,11 +63,20 @@ impl<'a> Search<'a> {
         let children = match object.kind() {
             "PushSecret" | "ExternalSecret" => {
                 // What it says itself is worth telling: it names the Secret, the key or the store.
-                let tree = self.end(tree, object, &way);
+                let mut tree = self.end(tree, object, &way);
+                if let Some(field) =
+                    delivery::missing_store(self.world, object).and_then(|name| fields::of_value(name, above))
+                {
+                    tree = tree.first_remedy(format!(
+                        "{field} names a store that does not exist: correct it, or create the store"
+                    ));
+                }
                 return tree.children(few(self.delivery(delivery::before(self.world, object), &way)));
             }
             "Pod" => return self.pod(tree, object, &way),
             "PersistentVolumeClaim" => return self.claim(tree, object, &way),
+            // Pods that are still there are on their way out.
+            _ if is_scaled_to_zero(object) => return self.end(tree, object, &way),
             _ => self.below(object, &way),
         };
         if children.is_empty() && tree.remedy.is_empty() {
@@ -94,8 +103,9 @@ impl<'a> Search<'a> {
             "Deployment" => self.world.below(object, "Pod"),
             _ => self.world.owned_by(object).collect(),
         };
-        let down = owned.into_iter().filter(|child| is_down(child) && !is_in(way, child));
-        down.map(|child| self.explain(child, way)).collect()
+        let down = owned.iter().filter(|child| is_down(child) && !is_in(way, child));
+        let causes = down.filter(|child| !waits_for_pod(child, &owned, way));
+        causes.map(|child| self.explain(child, way)).collect()
     }
 
     fn wait(&self, wait: &Said, object: &'a Object, way: &[&'a Object]) -> Tree {
@@ -129,6 +139,10 @@ impl<'a> Search<'a> {
     }
 
     fn pod(&self, mut tree: Tree, pod: &'a Object, way: &[&'a Object]) -> Tree {
+        let unscheduled = pods::unscheduled(pod);
+        if let Some(remedies) = unscheduled.and_then(|message| misfit(pod, message, way)) {
+            return remedies.into_iter().fold(tree, Tree::remedy);
+        }
         let unbound: Vec<&Object> = pods::claims(pod)
             .filter_map(|name| self.world.find(&format!("persistentvolumeclaim/{name}"), pod.namespace()))
             .filter(|claim| claim.wait.is_some())
@@ -137,20 +151,16 @@ impl<'a> Search<'a> {
             let children = unbound.into_iter().map(|claim| self.explain(claim, way)).collect();
             return tree.children(few(children));
         }
-        if let Some(message) = pods::unscheduled(pod) {
-            let Some(short) = pods::lacking(message) else {
-                return tree.remedy("kubectl describe nodes");
-            };
-            let asked = pods::requests(pod, short).find_map(|asked| fields::of_value(asked, way));
-            if let Some(field) = asked {
-                tree = tree.remedy(format!("{field} requests more {short} than any node has free: lower it"));
-            }
-            return tree.remedy(format!("lower the {short} that pods request, or add a node: kubectl describe nodes"));
+        if unscheduled.is_some() {
+            return tree.remedy("kubectl describe nodes");
         }
-        if let Some((container, limit)) = pods::out_of_memory(pod) {
+        if let Some(container) = pods::out_of_memory(pod).or_else(|| self.loses_processes(pod)) {
+            let limit = pods::memory_limit(pod, container);
+            let field = limit.and_then(|limit| fields::of_value(limit, way));
+            let field = field.unwrap_or_else(|| "resources.limits.memory".to_owned());
             let limit = limit.map(|limit| format!(", {limit}")).unwrap_or_default();
             return tree.remedy(format!(
-                "the kernel killed {container} because it used more memory than its limit{limit}: raise resources.limits.memory"
+                "the kernel killed {container} because it used more memory than its limit{limit}: raise {field}"
             ));
         }
         for halted in pods::halted(pod).into_iter().take(2) {
@@ -190,6 +200,14 @@ impl<'a> Search<'a> {
         tree
     }
 
+    /// A container with a memory limit that does not get ready because its processes are killed, by its own log. Where cgroups are
+    /// of version 1, the kernel kills processes one by one, and the container lives on.
+    fn loses_processes(&self, pod: &'a Object) -> Option<&'a str> {
+        let container = pods::starting(pod)?.0;
+        let log = self.world.logs.get(&pods::log_name(pod, container))?;
+        (log.contains("killed by signal 9") && pods::memory_limit(pod, container).is_some()).then_some(container)
+    }
+
     fn claim(&self, tree: Tree, claim: &Object, way: &[&Object]) -> Tree {
         let Some(class) = claim.text("/spec/storageClassName") else {
             let tree = tree.remedy("it names no storage class, and the cluster has no default one");
@@ -211,7 +229,7 @@ impl<'a> Search<'a> {
 
     /// An object that is not ready and says nothing more: where to look.
     fn end(&self, tree: Tree, object: &Object, way: &[&Object]) -> Tree {
-        if object.wait.as_ref().is_some_and(|wait| wait.reason() == "ScaledToZero") {
+        if is_scaled_to_zero(object) {
             let field =
                 fields::of_no_replicas(way).unwrap_or_else(|| format!("spec.replicas of {}", object.reference.short()));
             return tree.remedy(format!("{field} is 0: set it to 1 or more"));
@@ -264,11 +282,38 @@ impl<'a> Search<'a> {
 
     /// The last line that a container wrote, as far as its pod or its log still has it.
     fn last_line(&self, pod: &Object, halted: &pods::Halted<'_>) -> Option<String> {
-        let namespace = pod.namespace().unwrap_or_default();
-        let log = || self.world.logs.get(&format!("{namespace}/{}/{}", pod.reference.name, halted.name));
+        let log = || self.world.logs.get(&pods::log_name(pod, halted.name));
         let words = halted.last_words.or_else(|| log().map(String::as_str))?;
         words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!("its last line: {}", line.trim()))
     }
+}
+
+/// What to do about a pod that fits no node, by what it requests or selects; none if that is not why it has no node. A claim of
+/// such a pod is not bound either, and that is no cause: its volume is created on the node of the pod.
+fn misfit(pod: &Object, message: &str, way: &[&Object]) -> Option<Vec<String>> {
+    if let Some(short) = pods::lacking(message) {
+        let field = pods::requests(pod, short).find_map(|asked| fields::of_value(asked, way));
+        let lower = field.map(|field| format!("{field} requests more {short} than any node has free: lower it"));
+        let rest = format!("lower the {short} that pods request, or add a node: kubectl describe nodes");
+        return Some(lower.into_iter().chain([rest]).collect());
+    }
+    if message.contains("node affinity/selector") {
+        let field = fields::of_selector(way)?;
+        return Some(vec![format!(
+            "{field} fits no node: correct it, or label a node: kubectl get nodes --show-labels"
+        )]);
+    }
+    None
+}
+
+/// Whether a claim waits for a pod that fits no node.
+fn waits_for_pod(claim: &Object, pods: &[&Object], way: &[&Object]) -> bool {
+    claim.kind() == "PersistentVolumeClaim"
+        && pods.iter().any(|pod| {
+            pod.kind() == "Pod"
+                && pods::claims(pod).any(|name| name == claim.reference.name)
+                && pods::unscheduled(pod).is_some_and(|message| misfit(pod, message, way).is_some())
+        })
 }
 
 /// Whether there is something to explain about an object.
@@ -278,6 +323,10 @@ fn is_down(object: &Object) -> bool {
         "Node" => object.condition("Ready").is_none_or(|ready| ready["status"] != "True"),
         _ => object.wait.is_some(),
     }
+}
+
+fn is_scaled_to_zero(object: &Object) -> bool {
+    object.wait.as_ref().is_some_and(|wait| wait.reason() == "ScaledToZero")
 }
 
 fn is_in(way: &[&Object], object: &Object) -> bool {

@@ -49,6 +49,15 @@ pub(crate) fn secrets_of(world: &World, rotation: &Object) -> Vec<String> {
     let found = keystone_user(world, user, rotation.namespace());
     let name = found.map_or_else(|| user.trim_end_matches("-service-user").to_owned(), keystone_name);
     let read = rotation.text("/spec/targetSecretRef/name").map(ToOwned::to_owned);
+    let server = match rotation.text("/spec/rotationType") {
+        Some("databaseAccount") => Some("db"),
+        Some("brokerAccount") => Some("rabbitmq"),
+        Some("cephUser") => Some("ceph"),
+        _ => None,
+    };
+    if let Some(server) = server {
+        return vec![read.unwrap_or_else(|| format!("{user}-{server}-credentials"))];
+    }
     vec![read.unwrap_or_else(|| format!("{name}-keystone-credentials")), format!("{name}-app-credential")]
 }
 
@@ -75,17 +84,31 @@ pub(crate) fn target(external: &Object) -> &str {
 
 /// The stores that an object names and that do not work.
 fn stores<'a>(world: &'a World, object: &Object) -> Vec<&'a Object> {
+    named_stores(object)
+        .filter_map(|(kind, name)| store(world, object, kind, name))
+        .filter(|store| is_down(store))
+        .collect()
+}
+
+/// The name of a store that an object names and that does not exist. Kinds that may not be listed are taken to be there.
+pub(crate) fn missing_store<'o>(world: &World, object: &'o Object) -> Option<&'o str> {
+    let is_unread = |kind: &str| world.unread.iter().any(|unread| unread.starts_with(&kind.to_lowercase()));
+    let mut named = named_stores(object).filter(|(kind, _)| !is_unread(kind));
+    named.find(|(kind, name)| store(world, object, kind, name).is_none()).map(|(_, name)| name)
+}
+
+/// Kind and name of the stores that an object names.
+fn named_stores(object: &Object) -> impl Iterator<Item = (&str, &str)> {
     let one = object.value.pointer("/spec/secretStoreRef").into_iter();
     let named = one.chain(object.list("/spec/secretStoreRefs"));
-    let found = named.filter_map(|named| {
-        let kind = named["kind"].as_str().unwrap_or("SecretStore");
-        let name = named["name"].as_str()?;
-        let here = |store: &&Object| {
-            store.reference.name == name && (kind == "ClusterSecretStore" || store.namespace() == object.namespace())
-        };
-        world.objects.iter().filter(|store| store.kind() == kind).find(here)
-    });
-    found.filter(|store| is_down(store)).collect()
+    named.filter_map(|named| Some((named["kind"].as_str().unwrap_or("SecretStore"), named["name"].as_str()?)))
+}
+
+fn store<'a>(world: &'a World, object: &Object, kind: &str, name: &str) -> Option<&'a Object> {
+    let here = |store: &&Object| {
+        store.reference.name == name && (kind == "ClusterSecretStore" || store.namespace() == object.namespace())
+    };
+    world.objects.iter().filter(|store| store.kind() == kind).find(here)
 }
 
 fn is_down(object: &Object) -> bool {

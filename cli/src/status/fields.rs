@@ -47,6 +47,16 @@ pub(super) fn of_no_replicas(way: &[&Object]) -> Option<String> {
     })
 }
 
+/// The highest field, of those on the way, that selects nodes.
+pub(super) fn of_selector(way: &[&Object]) -> Option<String> {
+    way.iter().filter(|object| is_written_by_people(object)).find_map(|object| {
+        ["nodeSelector", "affinity"].into_iter().find_map(|selector| {
+            let field = path_to(&object.value["spec"], "spec", &|value| value.get(selector).is_some())?;
+            Some(format!("{field}.{selector} of {}", object.reference.short()))
+        })
+    })
+}
+
 /// The highest field, of those on the way, that holds this text.
 pub(super) fn of_value(text: &str, way: &[&Object]) -> Option<String> {
     way.iter().filter(|object| is_written_by_people(object)).find_map(|object| of_text(text, object))

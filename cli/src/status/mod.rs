@@ -121,6 +121,9 @@ pub(crate) fn why(args: &WhyArgs) -> Done {
         }
         let mut trees = cause::trees(&world, &asked);
         let is_ready = trees.is_empty() && world.unready.is_none();
+        if trees.is_empty() {
+            trees = overview::idle(&asked);
+        }
         if args.object.is_none() {
             trees.extend(endpoints::silent(&world).await);
         }

@@ -4,7 +4,8 @@ use super::cause::{invalid, unasked};
 use super::tree::{State, Tree};
 use super::world::{Object, World};
 
-/// A tree for each ControlPlane, or for each object of ours where there is none, and one for each node that is not ready.
+/// A tree for each ControlPlane, or for each object of ours where there is none, one for each node that is not ready, and one for
+/// each Ceph that is not well.
 pub(crate) fn trees(world: &World) -> Vec<Tree> {
     let mut trees: Vec<Tree> = unasked(world)
         .into_iter()
@@ -14,8 +15,23 @@ pub(crate) fn trees(world: &World) -> Vec<Tree> {
         trees.extend(world.nodes_down().map(|(node, message)| {
             Tree::new(node.reference.short(), format!("NotReady: {message}")).state(State::Stuck)
         }));
+        trees.extend(world.of_kind("CephCluster").filter_map(unwell));
     }
     trees
+}
+
+/// A Ceph that is not well. One that warns still serves, and may do so for long: only an error counts.
+fn unwell(cluster: &Object) -> Option<Tree> {
+    let health = cluster.text("/status/ceph/health").filter(|health| *health != "HEALTH_OK")?;
+    let checks = cluster.value.pointer("/status/ceph/details").and_then(|details| details.as_object());
+    let said = checks.into_iter().flatten().map(|(name, check)| {
+        let message = check["message"].as_str().unwrap_or_default();
+        if message.is_empty() { name.clone() } else { format!("{name}: {message}") }
+    });
+    let said: Vec<String> = said.collect();
+    let says = if said.is_empty() { health.to_owned() } else { format!("{health}: {}", said.join("; ")) };
+    let tree = Tree::new(title(cluster), says);
+    Some(if health == "HEALTH_ERR" { tree.state(State::Stuck) } else { tree })
 }
 
 /// An object that belongs to no ControlPlane.
@@ -37,12 +53,17 @@ fn control_plane(world: &World, object: &Object) -> Tree {
     }
     children.sort_by_key(|(place, _)| *place);
     let tree = Tree::new(title(object), says(world, object)).state(state(object));
-    let tree = if children.is_empty() && asks_for_nothing(object) {
-        tree.remedy("its spec asks for no service: add spec.services.keystone, or start with examples/controlplane/")
-    } else {
-        tree
-    };
+    let tree = if children.is_empty() && asks_for_nothing(object) { tree.remedy(NOTHING) } else { tree };
     tree.children(children.into_iter().map(|(_, tree)| tree).collect())
+}
+
+/// What to do about a ControlPlane that asks for nothing.
+const NOTHING: &str = "its spec asks for no service: add spec.services.keystone, or start with examples/controlplane/";
+
+/// ControlPlanes that are ready only because nothing is to run.
+pub(super) fn idle(objects: &[&Object]) -> Vec<Tree> {
+    let planes = objects.iter().filter(|object| object.kind() == "ControlPlane" && asks_for_nothing(object));
+    planes.map(|plane| Tree::new(plane.reference.short(), "ready, and runs nothing").remedy(NOTHING)).collect()
 }
 
 /// Whether a ControlPlane is ready only because nothing is to run.

@@ -55,17 +55,25 @@ fn halt(status: &Value) -> Option<Halted<'_>> {
     })
 }
 
-/// A container that was killed because it used more memory than it may, and how much that is.
-pub(crate) fn out_of_memory(pod: &Object) -> Option<(&str, Option<&str>)> {
+/// A container that was killed because it used more memory than it may.
+pub(crate) fn out_of_memory(pod: &Object) -> Option<&str> {
     let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let mut statuses = lists.iter().flat_map(|list| pod.list(list));
-    let name = statuses.find_map(|status| {
+    statuses.find_map(|status| {
         let states = [&status["state"]["terminated"], &status["lastState"]["terminated"]];
         states.iter().any(|state| state["reason"] == "OOMKilled").then(|| status["name"].as_str())?
-    })?;
+    })
+}
+
+/// How much memory a container may use; none if that is not limited.
+pub(crate) fn memory_limit<'a>(pod: &'a Object, name: &str) -> Option<&'a str> {
     let mut containers = ["/spec/initContainers", "/spec/containers"].into_iter().flat_map(|list| pod.list(list));
-    let limit = containers.find(|container| container["name"] == name);
-    Some((name, limit.and_then(|container| container["resources"]["limits"]["memory"].as_str())))
+    containers.find(|container| container["name"] == name)?["resources"]["limits"]["memory"].as_str()
+}
+
+/// What the log of a container is called among those that were read.
+pub(crate) fn log_name(pod: &Object, container: &str) -> String {
+    format!("{}/{}/{container}", pod.namespace().unwrap_or_default(), pod.reference.name)
 }
 
 /// Why a pod has no node; none if it has one.
@@ -98,11 +106,11 @@ pub(crate) fn claims(pod: &Object) -> impl Iterator<Item = &str> {
     pod.list("/spec/volumes").iter().filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
 }
 
-/// Since when a container runs that has not passed its startup probe.
-fn starting(pod: &Object) -> Option<&str> {
+/// A container that has not passed its startup probe, and since when it runs.
+pub(crate) fn starting(pod: &Object) -> Option<(&str, &str)> {
     let statuses = pod.list("/status/containerStatuses").iter();
     let mut starting = statuses.filter(|status| status["started"] == false && status["restartCount"] == 0);
-    starting.find_map(|status| status["state"]["running"]["startedAt"].as_str())
+    starting.find_map(|status| Some((status["name"].as_str()?, status["state"]["running"]["startedAt"].as_str()?)))
 }
 
 /// How a pod is, in a few words.
@@ -126,7 +134,7 @@ pub(crate) fn says(world: &World, pod: &Object) -> String {
     if let Some((reason, message)) = warning {
         return format!("{reason}: {message}");
     }
-    if let Some(ago) = starting(pod).and_then(|since| world.ago(since)) {
+    if let Some(ago) = starting(pod).and_then(|(_, since)| world.ago(since)) {
         return format!("starting for {ago}");
     }
     match pod.text("/status/phase") {

@@ -8,6 +8,7 @@ use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use c5c3_api::ext::external_secrets::{ClusterSecretStore, ExternalSecret, PushSecret, SecretStore};
 use c5c3_api::ext::mariadb::{self, Grant, MariaDB};
 use c5c3_api::ext::rabbitmq::{self, Permission, RabbitmqCluster, Vhost};
+use c5c3_api::ext::rook::{CephBlockPool, CephClient, CephCluster};
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_api::orc;
@@ -64,6 +65,9 @@ pub(crate) fn kinds() -> Vec<KindRef> {
         KindRef::of::<rabbitmq::User>(),
         KindRef::of::<Permission>(),
         KindRef::of::<Valkey>(),
+        KindRef::of::<CephCluster>(),
+        KindRef::of::<CephBlockPool>(),
+        KindRef::of::<CephClient>(),
         KindRef::of::<ExternalSecret>(),
         KindRef::of::<PushSecret>(),
         KindRef::of::<SecretStore>(),
@@ -123,22 +127,21 @@ async fn list(client: &Client, kind: KindRef, namespace: Option<&str>) -> (KindR
     (kind, values)
 }
 
-/// The last lines of containers that ended badly. They are a help and no need: what cannot be read is left out.
+/// The last lines of containers that ended badly or that do not get ready. They are a help and no need: what cannot be read is
+/// left out.
 async fn logs(client: &Client, world: &World) -> BTreeMap<String, String> {
-    let halted = world.of_kind("Pod").filter(|pod| !pods::is_ready(pod)).flat_map(|pod| {
-        pods::halted(pod).into_iter().filter(|halted| halted.ended.is_some()).map(move |halted| (pod, halted))
+    let wanted = world.of_kind("Pod").filter(|pod| !pods::is_ready(pod)).flat_map(|pod| {
+        let halted = pods::halted(pod).into_iter().filter(|halted| halted.ended.is_some());
+        let halted = halted.map(|halted| (halted.name, halted.reason == "CrashLoopBackOff"));
+        let starting = pods::starting(pod).map(|(name, _)| (name, false));
+        halted.chain(starting).map(move |(name, previous)| (pod, name, previous))
     });
-    let read = halted.map(|(pod, halted)| async move {
-        let namespace = pod.namespace().unwrap_or_default();
-        let params = LogParams {
-            container: Some(halted.name.to_owned()),
-            tail_lines: Some(LINES),
-            previous: halted.reason == "CrashLoopBackOff",
-            ..LogParams::default()
-        };
-        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let read = wanted.map(|(pod, name, previous)| async move {
+        let params =
+            LogParams { container: Some(name.to_owned()), tail_lines: Some(LINES), previous, ..LogParams::default() };
+        let api: Api<Pod> = Api::namespaced(client.clone(), pod.namespace().unwrap_or_default());
         let text = api.logs(&pod.reference.name, &params).await.ok()?;
-        Some((format!("{namespace}/{}/{}", pod.reference.name, halted.name), text))
+        Some((pods::log_name(pod, name), text))
     });
     join_all(read).await.into_iter().flatten().collect()
 }

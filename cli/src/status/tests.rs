@@ -380,6 +380,9 @@ fn a_control_plane_that_asks_for_nothing_and_a_backup_that_is_not_written_are_to
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 1}]}});
     let told = status(vec![object("c5c3.io/v1alpha1", "ControlPlane", "lab", "", &ready)]);
     assert!(told.contains("✓ controlplane/lab") && told.contains("add spec.services.keystone"), "{told}");
+    let world = world(vec![object("c5c3.io/v1alpha1", "ControlPlane", "lab", "", &ready)]);
+    let told = super::overview::idle(&super::cause::unasked(&world));
+    assert!(told[0].render().contains("add spec.services.keystone"), "{}", told[0].render());
 
     let keystone = object("keystone.openstack.c5c3.io/v1alpha1", "Keystone", "keystone", "", &ready);
     let failed = json!({"status": {"conditions": [not_ready("Errored", "could not get SecretStore \"nowhere\"")]}});
@@ -393,4 +396,70 @@ fn a_control_plane_that_asks_for_nothing_and_a_backup_that_is_not_written_are_to
     let told = status(vec![keystone, push]);
     assert!(told.contains("✓ keystone/keystone") && told.contains("not backed up: "), "{told}");
     assert!(told.contains("spec.secretStoreRef of keystone/keystone names the store"), "{told}");
+}
+
+/// A ControlPlane that asks MariaDB for this, and the pod of it that is like this.
+fn why_of_pod(spec: &Value, rest: &Value) -> String {
+    let mut plane = lab(&waits_for("mariadb/mariadb"));
+    plane["spec"] = json!({"infrastructure": {"mariadb": spec}});
+    let claim = object(
+        "v1",
+        "PersistentVolumeClaim",
+        "storage-mariadb-0",
+        "statefulset-mariadb",
+        &json!({"status": {"phase": "Pending"}}),
+    );
+    why(vec![plane, mariadb(), stateful_set(), pod("mariadb-0", "statefulset-mariadb", rest), claim])
+}
+
+#[test]
+fn a_pod_that_fits_no_node_is_told_with_the_field_and_its_claim_is_not_blamed() {
+    let unscheduled = |message: &str, requests: &Value| {
+        json!({"spec": {"containers": [{"name": "mariadb", "resources": {"requests": requests}}],
+                "volumes": [{"persistentVolumeClaim": {"claimName": "storage-mariadb-0"}}]},
+            "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": message}]}})
+    };
+    let requests = json!({"memory": "10Ti"});
+    let text = why_of_pod(
+        &json!({"resources": {"requests": requests}}),
+        &unscheduled("0/1 nodes are available: 1 Insufficient memory.", &requests),
+    );
+    let field = "spec.infrastructure.mariadb.resources.requests.memory of controlplane/lab";
+    assert!(text.contains(&format!("{field} requests more memory than any node has free: lower it")), "{text}");
+    assert!(!text.contains("persistentvolumeclaim"), "{text}");
+    let text = why_of_pod(
+        &json!({"scheduling": {"nodeSelector": {"disk": "gold"}}}),
+        &unscheduled("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", &json!({})),
+    );
+    let field = "spec.infrastructure.mariadb.scheduling.nodeSelector of controlplane/lab";
+    assert!(text.contains(&format!("{field} fits no node: correct it, or label a node")), "{text}");
+}
+
+#[test]
+fn a_service_that_is_switched_off_while_its_pods_start_is_told_with_the_field_that_does_so() {
+    let off = json!({"spec": {"replicas": 0}, "status": {"observedGeneration": 1}});
+    let starting = json!({"status": {"phase": "Running"}});
+    let mut plane = lab(&waits_for("deployment/keystone-api"));
+    plane["spec"] = json!({"services": {"keystone": {"replicas": 0}}});
+    let text = why(vec![
+        plane,
+        object("apps/v1", "Deployment", "keystone-api", "controlplane-lab", &off),
+        pod("keystone-api-1", "deployment-keystone-api", &starting),
+    ]);
+    assert!(text.contains("spec.services.keystone.replicas of controlplane/lab is 0: set it to 1 or more"), "{text}");
+}
+
+#[test]
+fn a_ceph_that_is_not_well_is_told_and_a_warning_is_no_failure() {
+    let with_health = |health: &str| {
+        let status = json!({"phase": "Ready", "ceph": {"health": health, "details": {
+            "OSD_DOWN": {"message": "1 osds down", "severity": "HEALTH_WARN"}}}});
+        let ceph = object("ceph.rook.io/v1", "CephCluster", "kiln", "", &json!({"spec": {}, "status": status}));
+        world(vec![lab(&json!([])), ceph])
+    };
+    let world = with_health("HEALTH_WARN");
+    assert!(text(&overview(&world), &world).contains("HEALTH_WARN: OSD_DOWN: 1 osds down"));
+    let ceph = |world: &World| overview(world).pop().unwrap();
+    assert!(ceph(&world).is_ready() && !ceph(&with_health("HEALTH_ERR")).is_ready());
+    assert_eq!(overview(&with_health("HEALTH_OK")).len(), 1);
 }

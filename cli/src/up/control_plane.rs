@@ -267,6 +267,7 @@ async fn answers(client: &Client, namespace: &str) -> bool {
         port: 5000,
         tls: keystone["spec"]["tls"]["enabled"] == true,
         path: "/v3".into(),
+        keeps_text: false,
     };
     let answer = probe.ask(client).await;
     answer.inspect_err(|said| tracing::debug!(said, "keystone does not answer yet")).is_ok()

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod http;
+pub mod load;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -188,6 +189,11 @@ impl Identity {
     pub fn sign_in(&self) -> Result<Token, String> {
         let user = json!({"name": "admin", "domain": {"id": "default"}, "password": *self.password});
         self.issue(&json!({"methods": ["password"], "password": {"user": user}}))
+    }
+
+    /// The same with another password.
+    pub fn with_password(&self, password: &str) -> Self {
+        Self { password: password.into(), ..self.clone() }
     }
 
     /// Signs in with an application credential.

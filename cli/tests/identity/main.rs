@@ -49,9 +49,10 @@ fn a_cloud_has_its_catalog_its_users_and_their_credentials_by_itself() {
     cloud.machine.eventually(&format!("{} | tail -n 1", cloud::client("resource provider list -f json")), "[]");
     placement_signs_in_without_a_password(&cloud);
     what_is_changed_by_hand_comes_back(&cloud);
-    rotation::loses_no_request_and_ends_the_old_credential(&cloud);
+    rotation::loses_no_request_and_ends_the_old_credentials(&cloud);
     a_project_is_available_and_outlives_an_outage(&cloud);
     many_resources_are_available_soon_and_ask_little(&cloud);
+    rotation::the_administrators_password_follows_its_secret(&cloud);
 }
 
 fn endpoints(cloud: &Cloud) -> Vec<Value> {

@@ -1,78 +1,120 @@
-//! A rotation under load: Placement validates new tokens with its own credential while that is replaced, and the old one ends.
+//! Rotations under load: every credential of Keystone and Placement is replaced while both are asked ten times a second, and the
+//! old ones end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cloud::http::{Server, ask};
+use crate::cloud::load::Load;
 use crate::cloud::{Cloud, Identity};
 
-/// Ten requests a second.
-const INTERVAL: Duration = Duration::from_millis(100);
+/// The rotations of the services.
+const ROTATIONS: [&str; 3] = ["placement-rotation", "placement-database-rotation", "keystone-database-rotation"];
 
-/// A load of requests that Placement has to ask Keystone about.
-struct Load {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<(usize, Vec<String>)>,
+/// Asks `account.sh NAME POD`, with the password on standard input, whether the database accepts an account.
+const ACCOUNT: &str = r#"
+kubectl -n cloud exec -i "$2" -- sh -c '
+    MYSQL_PWD=$(cat) exec timeout 20 mariadb --no-defaults --skip-ssl --connect-timeout=5 -u "$0" -h 127.0.0.1 -Nse "SELECT 1"' "$1" 2>&1
+"#;
+
+/// A new token, which Keystone makes for an older one and then judges.
+fn keystone(identity: Identity, token: &str) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+    let token = token.to_owned();
+    move || identity.validate(&identity.exchange(&token)?)
 }
 
-impl Load {
-    fn start(cloud: &Cloud) -> Self {
-        let address = cloud.machine.ok("kubectl -n cloud get service placement -o jsonpath='{.spec.clusterIP}'");
-        let placement = Server::plain(format!("{address}:8778").parse().unwrap());
-        let (stop, identity) = (Arc::new(AtomicBool::new(false)), cloud.identity.clone());
-        let is_over = stop.clone();
-        let thread = std::thread::spawn(move || {
-            let (mut done, mut failures) = (0, Vec::new());
-            while !is_over.load(Ordering::SeqCst) {
-                done += 1;
-                failures.extend(request(&identity, &placement).err());
-                std::thread::sleep(INTERVAL);
-            }
-            (done, failures)
-        });
-        Self { stop, thread }
-    }
-
-    fn end(self) -> (usize, Vec<String>) {
-        self.stop.store(true, Ordering::SeqCst);
-        self.thread.join().unwrap()
+/// A request with a token that no cache knows, so that Placement asks Keystone about it.
+fn placement(cloud: &Cloud, token: &str) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
+    let address = cloud.machine.ok("kubectl -n cloud get service placement -o jsonpath='{.spec.clusterIP}'");
+    let server = Server::plain(format!("{address}:8778").parse().unwrap());
+    let (identity, token) = (cloud.identity.clone(), token.to_owned());
+    move || {
+        let fresh = identity.exchange(&token)?;
+        let answer = ask(&server, "GET", "/resource_providers", &[("X-Auth-Token", &fresh)], "")?;
+        match answer.status {
+            200 => Ok(()),
+            status => Err(format!("placement: {status}: {}", answer.body)),
+        }
     }
 }
 
-/// A token that no cache knows, so that Placement asks Keystone about it.
-fn request(identity: &Identity, placement: &Server) -> Result<(), String> {
-    let token = identity.sign_in()?;
-    let answer = ask(placement, "GET", "/resource_providers", &[("X-Auth-Token", &token)], "")?;
-    match answer.status {
-        200 => Ok(()),
-        status => Err(format!("placement: {status}: {}", answer.body)),
-    }
+fn value(cloud: &Cloud, secret: &str, key: &str) -> String {
+    cloud.machine.ok(&format!("kubectl -n cloud get secret {secret} -o jsonpath='{{.data.{key}}}' | base64 -d"))
 }
 
-/// Rotates twice: the second rotation revokes the credential of before the first.
-pub fn loses_no_request_and_ends_the_old_credential(cloud: &Cloud) {
-    let value = |key: &str| {
-        let path = format!("{{.data.{key}}}");
-        cloud
-            .machine
-            .ok(&format!("kubectl -n cloud get secret placement-keystone-credentials -o jsonpath='{path}' | base64 -d"))
+/// A database account as a service reads it.
+fn account(cloud: &Cloud, service: &str) -> (String, String) {
+    let secret = format!("{service}-db-credentials");
+    (value(cloud, &secret, "username"), value(cloud, &secret, "password"))
+}
+
+/// What the database says to an account: `1`, or why it refuses.
+fn tried(cloud: &Cloud, (username, password): &(String, String)) -> String {
+    cloud.machine.write("account.sh", ACCOUNT);
+    cloud.machine.write("password", password);
+    let pod = cloud.machine.ok("kubectl -n cloud get mariadb mariadb -o jsonpath='{.status.currentPrimary}'");
+    cloud.machine.ok(&format!("sh account.sh {username} {pod} < password || true"))
+}
+
+/// Rotates twice: the second rotation revokes the credentials of before the first.
+pub fn loses_no_request_and_ends_the_old_credentials(cloud: &Cloud) {
+    let credential = || {
+        let of = |key: &str| value(cloud, "placement-keystone-credentials", key);
+        (of("application_credential_id"), of("application_credential_secret"))
     };
-    let old = (value("application_credential_id"), value("application_credential_secret"));
+    let old = credential();
     cloud.identity.sign_in_with(&old.0, &old.1).unwrap();
-    let load = Load::start(cloud);
-    for _ in 0..2 {
-        let said = cloud.machine.ok("$C5C3 rotate placement-rotation -n cloud --wait --data $PWD/data");
-        assert!(said.contains("the new credential is in use"), "{said}");
+    let old_accounts = ["placement", "keystone"].map(|service| account(cloud, service));
+    for account in &old_accounts {
+        assert_eq!(tried(cloud, account).trim(), "1");
     }
-    let (done, failures) = load.end();
-    eprintln!("two rotations under {done} requests, {} of which failed", failures.len());
-    assert!(done > 20 && failures.is_empty(), "{done} requests: {failures:#?}");
+    let token = cloud.identity.sign_in().unwrap();
+    let loads = [
+        Load::start("keystone", 10, keystone(cloud.identity.clone(), &token)),
+        Load::start("placement", 10, placement(cloud, &token)),
+    ];
+    for rotation in ROTATIONS {
+        for _ in 0..2 {
+            let said = cloud.machine.ok(&format!("$C5C3 rotate {rotation} -n cloud --wait --data $PWD/data"));
+            assert!(said.contains("the new credential is in use"), "{said}");
+        }
+    }
+    for load in loads {
+        let failures = load.end();
+        assert!(failures.is_empty(), "{failures:#?}");
+    }
     let refused = cloud.identity.sign_in_with(&old.0, &old.1).unwrap_err();
     assert!(refused.contains("401") || refused.contains("404"), "{refused}");
-    let new = (value("application_credential_id"), value("application_credential_secret"));
+    let new = credential();
     cloud.identity.sign_in_with(&new.0, &new.1).unwrap();
+    for (service, old) in ["placement", "keystone"].into_iter().zip(&old_accounts) {
+        // The account of before the first rotation has its name again, and another password.
+        assert!(tried(cloud, old).contains("Access denied"), "{}", tried(cloud, old));
+        assert_eq!(tried(cloud, &account(cloud, service)).trim(), "1");
+    }
     let listed = cloud.machine.ok("$C5C3 credentials -n cloud --data $PWD/data");
-    assert!(listed.contains("placement") && !listed.contains(&new.1), "{listed}");
+    eprintln!("{listed}");
+    for line in ["placement-b", "keystone-b", "database account", "application credential"] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    for secret in [&new.1, &account(cloud, "placement").1, &account(cloud, "keystone").1] {
+        assert!(!listed.contains(secret.as_str()), "a value is printed");
+    }
+}
+
+/// A password that is changed in its Secret is changed in Keystone, and reaches those who sign in with it.
+pub fn the_administrators_password_follows_its_secret(cloud: &Cloud) {
+    let new = cloud.identity.with_password("another-sesame-for-the-lab");
+    let patch = r#"{"stringData": {"password": "another-sesame-for-the-lab"}}"#;
+    let begun = Instant::now();
+    cloud.machine.ok(&format!("kubectl -n cloud patch secret keystone-admin-credentials --type=merge -p '{patch}'"));
+    while let Err(refused) = new.sign_in() {
+        assert!(begun.elapsed() < Duration::from_mins(3), "{refused}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    eprintln!("Keystone took the administrator's new password after {:.1?}", begun.elapsed());
+    let refused = cloud.identity.sign_in().unwrap_err();
+    assert!(refused.contains("401"), "{refused}");
+    let clouds = "kubectl -n cloud get secret k-orc-admin-clouds-yaml -o jsonpath='{.data.clouds\\.yaml}' | base64 -d";
+    cloud.machine.eventually(&format!("{clouds} | grep -c another-sesame-for-the-lab || true"), "1");
+    cloud.openstack("token issue -f value -c user_id");
 }

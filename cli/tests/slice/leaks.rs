@@ -1,4 +1,4 @@
-//! Looks for the values of all Secrets where nobody should find one: logs, events, objects that are not Secrets, arguments
+//! Looks for the values of all Secrets where no one should find one: logs, events, objects that are not Secrets, arguments
 //! and environments of processes.
 
 use std::collections::BTreeMap;

@@ -129,6 +129,8 @@ impl Kind {
 }
 
 fn rules<K: DeserializeOwned + Rules>(object: Value) -> Problems {
+    // Not read by reference: that would compile the deserializer of every kind a second time.
+    let kept = object.clone();
     match serde_path_to_error::deserialize::<_, K>(object) {
         Ok(object) => object.problems().into(),
         // The schema let something through that the type refuses, such as a cron expression that never fires.
@@ -140,8 +142,34 @@ fn rules<K: DeserializeOwned + Rules>(object: Value) -> Problems {
                 return vec![problem(path, "is missing", format!("set {field}"))].into();
             }
             let (what, fix) = said.split_once("; ").unwrap_or((&said, ""));
-            vec![problem(error.path().to_string(), what, fix)].into()
+            let path = error.path().to_string();
+            vec![problem(place_of_quoted(&kept, &said).unwrap_or(path), what, fix)].into()
         }
+    }
+}
+
+/// The path of the text that a message begins with, in quotes, if one field alone holds it. Serde knows no path below a field that
+/// is flattened into another.
+fn place_of_quoted(object: &Value, said: &str) -> Option<String> {
+    let quoted = serde_json::Deserializer::from_str(said).into_iter::<String>().next()?.ok()?;
+    let mut places = Vec::new();
+    places_of(&object["spec"], "spec".to_owned(), &quoted, &mut places);
+    places.pop().filter(|_| places.is_empty())
+}
+
+fn places_of(value: &Value, path: String, wanted: &str, places: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(field, value)| places_of(value, format!("{path}.{field}"), wanted, places));
+        }
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, value)| places_of(value, format!("{path}[{index}]"), wanted, places));
+        }
+        Value::String(text) if text == wanted => places.push(path),
+        _ => {}
     }
 }
 

@@ -213,15 +213,34 @@ fn glance_keeps_images_in_a_pool_or_on_a_volume() {
     assert_eq!(create("Glance", &format!("storage: {{backend: rbd, {rbd}}}")), NONE);
     assert_eq!(
         create("Glance", "storage: {backend: rbd}"),
-        ["spec.storage: has backend rbd without a pool; set rbd with pool and cephSecretRef, or set backend to file"]
+        [
+            "spec.storage: has backend rbd without a pool; set rbd with pool and cephSecretRef, or set backend to file or s3"
+        ]
     );
     assert_eq!(
         create("Glance", &format!("{{replicas: 1, storage: {{backend: file, {rbd}}}}}")),
-        ["spec.storage: sets rbd, but backend is file; remove rbd, or set backend to rbd"]
+        [
+            "spec.storage: sets rbd, but backend is another; remove rbd, set backend to rbd, or put the pool among stores"
+        ]
     );
     assert_eq!(
         create("Glance", &format!("storage: {{{rbd}, file: {{size: 5Gi}}}}")),
-        ["spec.storage: sets file, but backend is rbd; remove file, or set backend to file"]
+        [
+            "spec.storage: sets file, but backend is another; remove file, set backend to file, or put the volume among stores"
+        ]
+    );
+    let bucket = "{endpoint: 'https://s3.example.net', bucket: images, secretRef: {name: glance-s3}}";
+    assert_eq!(create("Glance", &format!("storage: {{backend: s3, s3: {bucket}}}")), NONE);
+    assert_eq!(create("Glance", &format!("storage: {{{rbd}, stores: [{{name: archive, s3: {bucket}}}]}}")), NONE);
+    assert_eq!(
+        create("Glance", &format!("storage: {{{rbd}, stores: [{{name: archive, s3: {bucket}, file: {{}}}}]}}"))[0],
+        "spec.storage.stores[0]: is not exactly one kind of store; set one of rbd, file and s3"
+    );
+    assert_eq!(
+        create("Glance", &format!("storage: {{{rbd}, stores: [{{name: shelf, file: {{}}}}]}}")),
+        [
+            "spec.storage.stores[shelf].file: is a volume that one node at a time can mount, and there are several replicas; set accessMode to ReadWriteMany, or replicas to 1"
+        ]
     );
     assert!(create("Glance", "storage: {backend: swift}")[0].starts_with("spec.storage.backend: "));
 }
@@ -382,7 +401,7 @@ fn neutron_finds_ovn_by_reference_or_by_addresses_in_two_spellings() {
 fn cinder_backends_take_flat_and_nested_spellings() {
     let cinder: Cinder = read(
         "Cinder",
-        "{replicas: {api: 3, volume: 2}, backends: [{name: fast, backend: rbd, rbdPool: nvme, rbdUser: cinder, cephSecretRef: {name: c}}]}",
+        "{replicas: {api: 3, volume: 2}, coordination: {secretRef: {name: v}}, backends: [{name: fast, backend: rbd, rbdPool: nvme, rbdUser: cinder, cephSecretRef: {name: c}}]}",
     );
     assert_eq!(
         (cinder.spec.api_replicas(), cinder.spec.scheduler_replicas(), cinder.spec.volume_replicas()),

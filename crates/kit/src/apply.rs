@@ -56,6 +56,8 @@ pub struct Applied {
     pub requeue_after: Option<Duration>,
     /// What the API refused first.
     pub refused: Option<Wait>,
+    /// Children that another client had changed or deleted, in words.
+    pub corrected: Vec<String>,
 }
 
 impl Applied {

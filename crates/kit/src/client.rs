@@ -98,8 +98,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_an_api_says_of_a_service_is_heard_at_once() {
         let (client, asked) = busy();
-        let probe =
-            Probe { namespace: "orchard".into(), service: "press".into(), port: 80, tls: false, path: "/v3".into() };
+        let probe = Probe {
+            namespace: "orchard".into(),
+            service: "press".into(),
+            port: 80,
+            tls: false,
+            path: "/v3".into(),
+            keeps_text: false,
+        };
         assert_eq!(probe.ask(&client).await, Err("no endpoints available for service \"press\"".into()));
         assert_eq!(asked.load(Ordering::SeqCst), 1);
     }

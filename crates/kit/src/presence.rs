@@ -28,6 +28,10 @@ impl Executor<'_> {
     /// What is there under the name of a child.
     pub(crate) async fn presence(&self, child: &Child) -> Result<Presence, Error> {
         let reference = child.reference();
+        let explained = |wait: Wait| match &child.because {
+            Some(because) => wait.because(because.clone()),
+            None => wait,
+        };
         if let Some((_, meta)) = self.existing.iter().find(|(ours, _)| *ours == reference) {
             return Ok(Presence::Ours(Box::new(meta.clone())));
         }
@@ -39,7 +43,7 @@ impl Executor<'_> {
                 let now = format!("cannot be created: the cluster has no kind {}", reference.resource.kind);
                 let look_at = format!("install the operator that serves {}", reference.resource.api_version);
                 let wait = Wait::on(&reference).condition("can be created").now(now).look_at(look_at);
-                return Ok(Presence::Refused(Box::new(wait.failed("KindNotInstalled"))));
+                return Ok(Presence::Refused(Box::new(explained(wait.failed("KindNotInstalled")))));
             }
             Err(error) if is_not_found(&error) => return Ok(Presence::Absent),
             Err(source) => return Err(Error::ReadFailed { object: Box::new(reference), source: Box::new(source) }),
@@ -56,11 +60,7 @@ impl Executor<'_> {
             .now(format!("already exists and is {}", managed_by(&found)))
             .look_at(child.on_conflict.clone().unwrap_or_else(|| self.way_out(&found)))
             .failed("ForeignObject");
-        let wait = match &child.because {
-            Some(because) => wait.because(because.clone()),
-            None => wait,
-        };
-        Ok(Presence::Refused(Box::new(wait)))
+        Ok(Presence::Refused(Box::new(explained(wait))))
     }
 
     /// What to do about a foreign object. One that another object of ours owns holds that one's data, so it must stay.

@@ -1,4 +1,4 @@
-//! A question to a service in the cluster, asked through the API server: whether it answers at all.
+//! A question to a service in the cluster, asked through the API server: whether it answers at all, or what it says.
 
 use std::time::Duration;
 
@@ -22,20 +22,22 @@ pub struct Probe {
     pub tls: bool,
     /// The path, beginning with a slash.
     pub path: String,
+    /// Whether what it says is an input: then another text is another answer, and starts a reconcile.
+    pub keeps_text: bool,
 }
 
-/// Nothing if the service answered well, or what was wrong.
-pub type Answer = Result<(), String>;
+/// What the service said if it answered well (empty unless the probe keeps the text), or what was wrong.
+pub type Answer = Result<String, String>;
 
 impl Probe {
     /// Asks. The API server passes the question on, so that it works wherever the operator runs.
     pub async fn ask(&self, client: &Client) -> Answer {
-        let Self { namespace, service, port, tls, path } = self;
+        let Self { namespace, service, port, tls, path, keeps_text } = self;
         let scheme = if *tls { "https:" } else { "" };
         let url = format!("/api/v1/namespaces/{namespace}/services/{scheme}{service}:{port}/proxy{path}");
         let request = http::Request::get(url).body(Vec::new()).map_err(|error| error.to_string())?;
         match tokio::time::timeout(PATIENCE, client.request_text(request)).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(text)) => Ok(if *keeps_text { text } else { String::new() }),
             Ok(Err(error)) => Err(said(&error)),
             Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
         }

@@ -42,11 +42,12 @@ impl Record {
         record
     }
 
-    /// Notes an answer, and says whether it turned from good to bad or back.
+    /// Notes an answer, and says whether it turned from good to bad or back, or has another text.
     fn heard(&mut self, answer: Answer, now: Instant) -> bool {
         self.failures = if answer.is_ok() { 0 } else { self.failures + 1 };
         let is_believed = answer.is_ok() || self.answer.is_err() || self.failures >= FAILURES;
-        let turned = is_believed && answer.is_ok() != self.answer.is_ok();
+        let same = answer == self.answer || (answer.is_err() && self.answer.is_err());
+        let turned = is_believed && !same;
         if is_believed {
             self.answer = answer;
         }
@@ -165,14 +166,16 @@ mod tests {
     #[tokio::test]
     async fn one_failure_does_not_turn_a_good_answer_and_two_do() {
         let now = Instant::now();
-        let mut record = Record::new(Ok(()), &owner(), now);
+        let mut record = Record::new(Ok(String::new()), &owner(), now);
         assert!(record.next > now + Duration::from_secs(50));
         assert!(!record.heard(bad(), now) && record.answer.is_ok());
         assert!(record.next < now + Duration::from_secs(6), "a doubt is cleared up soon");
-        assert!(!record.heard(Ok(()), now) && !record.heard(bad(), now));
+        assert!(!record.heard(Ok(String::new()), now) && !record.heard(bad(), now));
         assert!(record.heard(bad(), now) && record.answer.is_err());
         assert!(!record.heard(bad(), now));
-        assert!(record.heard(Ok(()), now) && record.answer.is_ok(), "one good answer is enough");
+        assert!(record.heard(Ok(String::new()), now) && record.answer.is_ok(), "one good answer is enough");
+        assert!(record.heard(Ok("7 GiB are free".into()), now), "another text is another answer");
+        assert!(!record.heard(Ok("7 GiB are free".into()), now));
     }
 
     /// A service behind an API, the status that it answers with, and how often it was asked.
@@ -192,10 +195,16 @@ mod tests {
         let (client, code, asked) = service();
         let (triggers, mut triggered) = tokio::sync::mpsc::channel(8);
         let probes = Arc::new(Probes::default());
-        let probe =
-            Probe { namespace: "orchard".into(), service: "press".into(), port: 80, tls: false, path: "/".into() };
+        let probe = Probe {
+            namespace: "orchard".into(),
+            service: "press".into(),
+            port: 80,
+            tls: false,
+            path: "/".into(),
+            keeps_text: false,
+        };
         for _ in 0..3 {
-            assert_eq!(probes.answer(&owner(), &probe, &client).await, Ok(()));
+            assert_eq!(probes.answer(&owner(), &probe, &client).await, Ok(String::new()));
         }
         assert_eq!(asked.load(Ordering::SeqCst), 1, "a reconcile reads the last answer");
         let (asking, own_client) = (probes.clone(), client.clone());

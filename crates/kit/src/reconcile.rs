@@ -213,6 +213,9 @@ impl<'a, C: Controller> Reconcile<'a, C> {
             let (uid, events) = (&self.owner.uid, &self.context.events);
             events.publish(self.about, uid, event.warning, event.reason, &event.note).await;
         }
+        for note in &applied.corrected {
+            self.context.events.publish(self.about, &self.owner.uid, false, "DriftCorrected", note).await;
+        }
         if let Some(refused) = &applied.refused {
             return Err(Error::ChildRefused(refused.message(self.object.metadata.namespace.as_deref())));
         }

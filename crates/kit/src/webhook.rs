@@ -1,6 +1,7 @@
 //! Admission webhooks: the same rules as the command line and the operators, answered to the API server.
 //!
-//! `POST /validate` refuses an object with every problem at once; `POST /default` fills in defaults as a JSON patch.
+//! `POST /validate` refuses an object with every problem at once, and warns of changes that will not last; `POST /default` fills in
+//! defaults as a JSON patch.
 
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -18,6 +19,8 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview
 use kube::core::response::{Status, StatusCause, StatusDetails};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+
+use crate::managed_fields;
 
 /// An API server sends at most this much: an object, the old one, and the envelope.
 const LARGEST_REVIEW: usize = 7 * 1024 * 1024;
@@ -63,7 +66,7 @@ impl Webhooks {
 
     /// Whether an object may be written.
     pub fn validate(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-        let response = AdmissionResponse::from(request);
+        let mut response = AdmissionResponse::from(request);
         let (Some(kind), Some(object)) = (self.kind(request), &request.object) else { return response };
         // A status write or a delete is not ours to judge, nor is an object on its way out: that one must be able to go.
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
@@ -80,7 +83,11 @@ impl Webhooks {
         if let Some(review) = self.review.as_ref().filter(|_| problems.is_empty()) {
             problems = review(&object);
         }
-        if problems.is_empty() { response } else { refuse(response, request, &problems) }
+        if !problems.is_empty() {
+            return refuse(response, request, &problems);
+        }
+        response.warnings = warnings(request);
+        response
     }
 
     /// The defaults of an object, as a patch.
@@ -96,6 +103,14 @@ impl Webhooks {
         }
         response.with_patch(patch).unwrap_or_else(|error| AdmissionResponse::from(request).deny(error.to_string()))
     }
+}
+
+/// What the client should know about a write that is allowed; kubectl prints it.
+fn warnings(request: &AdmissionRequest<DynamicObject>) -> Option<Vec<String>> {
+    let (new, old) = (request.object.as_ref()?, request.old_object.as_ref()?);
+    let writer = request.options.as_ref().and_then(|options| options.0["fieldManager"].as_str());
+    let warnings = managed_fields::warnings(old, new, writer);
+    (!warnings.is_empty()).then_some(warnings)
 }
 
 /// What is judged of an object: not its status, and not what a newer CRD may have added.

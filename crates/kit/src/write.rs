@@ -38,20 +38,23 @@ impl Executor<'_> {
         let intent = hash::of_json(&serde_json::to_value(object).unwrap_or_default());
         let pause =
             || self.write_limit.and_then(|write_limit| write_limit.pause(self.owner, &reference, &intent, self.now));
-        let mut left_alone = |pause: &Pause| {
+        let left_alone = |pause: &Pause, pass: &mut Pass<'_>| {
             pass.applied.requeue_within(pause.left);
             Written::LeftAlone(Box::new(write_conflict(&reference, pause, self.owner.manager)))
         };
         let unchanged = self.unchanged(&reference, &intent, before).await?;
         // A client that reverts an object and then deletes it once does not object to its creation.
         if let Some(pause) = pause().filter(|pause| before.is_some() || pause.deleted) {
-            return Ok(left_alone(&pause));
+            return Ok(left_alone(&pause, pass));
         }
         let live = match unchanged {
             Some(live) => live,
-            None => self.put(child, object, &intent, before).await?,
+            None => self.put(child, object, &intent, before, pass).await?,
         };
-        Ok(pause().map_or_else(|| Written::Live(live), |pause| left_alone(&pause)))
+        Ok(match pause() {
+            Some(pause) => left_alone(&pause, pass),
+            None => Written::Live(live),
+        })
     }
 
     /// The object, if an apply of `intent` would change nothing.
@@ -79,6 +82,7 @@ impl Executor<'_> {
         object: &DynamicObject,
         intent: &str,
         before: Option<&ObjectMeta>,
+        pass: &mut Pass<'_>,
     ) -> Result<Arc<DynamicObject>, Error> {
         let reference = child.reference();
         let mut live = match self.send(&reference, &child.basis, object).await {
@@ -93,7 +97,8 @@ impl Executor<'_> {
             live = self.send(&reference, &Basis::Version(version), object).await?;
         }
         if let Some(write_limit) = self.write_limit {
-            write_limit.note(self.owner, &reference, intent, before, &live.metadata, self.now);
+            let undone = write_limit.note(self.owner, &reference, intent, before, &live.metadata, self.now);
+            pass.applied.corrected.extend(undone.map(|undone| undone.corrected(&reference)));
         }
         Ok(match self.apply_cache {
             Some(cache) => cache.applied(&self.owner.reference, &reference, intent, live),

@@ -35,10 +35,21 @@ struct Record {
 
 /// A write that had to be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Undone {
+pub(crate) struct Undone {
     at: Timestamp,
     /// Whether the object had been deleted, or else changed.
     deleted: bool,
+}
+
+impl Undone {
+    /// What is said of a child that another client has changed or deleted: whoever did so learns why it did not last.
+    pub(crate) fn corrected(self, child: &Ref) -> String {
+        let child = child.short();
+        if self.deleted {
+            return format!("{child} was deleted by another client, and was created again");
+        }
+        format!("{child} was changed by another client, and its managed fields were set back")
+    }
 }
 
 /// Why a child is left as it is.
@@ -53,19 +64,29 @@ pub(crate) struct Pause {
 }
 
 impl Record {
-    /// Notes what an apply came back with.
-    fn note(&mut self, intent: &str, before: Option<&ObjectMeta>, live: &ObjectMeta, manager: &str, now: Timestamp) {
+    /// Notes what an apply came back with: the write that it repeats, if the same was written before.
+    fn note(
+        &mut self,
+        intent: &str,
+        before: Option<&ObjectMeta>,
+        live: &ObjectMeta,
+        manager: &str,
+        now: Timestamp,
+    ) -> Option<Undone> {
         let changed = changed(live, manager);
         let deleted = self.uid != live.uid;
+        let mut undone = None;
         if self.intent != intent {
             *self = Self { intent: intent.to_owned(), uid: live.uid.clone(), changed, ..Self::default() };
         } else if deleted || self.changed != changed {
             self.changed = changed;
             self.uid.clone_from(&live.uid);
-            self.again.push(Undone { at: now, deleted });
+            undone = Some(Undone { at: now, deleted });
+            self.again.extend(undone);
             self.others.extend(before.into_iter().chain([live]).flat_map(|meta| others(meta, manager)));
         }
         self.again.retain(|undone| age(undone.at, now) < WINDOW);
+        undone
     }
 
     /// How long the same is not to be written again; none if it may be.
@@ -99,10 +120,10 @@ impl WriteLimit {
         before: Option<&ObjectMeta>,
         live: &ObjectMeta,
         now: Timestamp,
-    ) {
+    ) -> Option<Undone> {
         let mut records = self.records();
         let record = records.entry(owner.reference.clone()).or_default().entry(child.clone()).or_default();
-        record.note(intent, before, live, owner.manager, now);
+        record.note(intent, before, live, owner.manager, now)
     }
 
     /// Forgets children that are no longer written.

@@ -24,8 +24,8 @@ use crate::token::{Session, Subject, Token, TokenBody};
 use crate::transport::{Answer, Limits, Transport};
 use crate::{message, pages, retry};
 
-/// A catalog older than this is read again before a service is reported as missing: an operator that registers a service
-/// calls it soon after.
+/// A catalog older than this is read again before a service is reported as missing or as unreachable: an operator that registers a
+/// service calls it soon after, and an endpoint may have moved.
 const STALE_CATALOG: Duration = Duration::from_secs(10);
 
 /// What clients of a process share.
@@ -95,8 +95,26 @@ impl Client {
                 let (url, token) = self.endpoint(request, token).await?;
                 self.call(request, &url, &token).await
             }
+            Err(Error::Unavailable(failure)) if failure.status.is_none() => {
+                match self.moved(request, &url, &token).await {
+                    Some((url, token)) => self.call(request, &url, &token).await,
+                    None => Err(Error::Unavailable(failure)),
+                }
+            }
             result => result,
         }
+    }
+
+    /// Where a service is now that does not answer at `url`, if a new catalog has another URL for it. The next call uses that; this
+    /// one is repeated there only if it may be.
+    async fn moved(&self, request: &Request, url: &str, token: &Arc<Token>) -> Option<(String, Arc<Token>)> {
+        let Inner { cloud, options, .. } = &*self.inner;
+        if options.clock.now() < token.obtained + STALE_CATALOG {
+            return None;
+        }
+        let token = self.token(Some(token)).await.ok()?;
+        let now = token.catalog.url(&request.service, cloud).ok()?;
+        (now != url && retry::repeatable(&request.method)).then_some((now, token))
     }
 
     /// Sends a request and reads the object under `key` of its answer, as in `{"user": {...}}`.

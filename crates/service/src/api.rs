@@ -22,6 +22,8 @@ pub struct Api<'a> {
     pub instance: &'a Instance,
     /// Its port.
     pub port: i32,
+    /// The port of `health.py`, if it is asked from outside the pods.
+    pub health_port: Option<i32>,
     /// The path of its version, such as `/v3`.
     pub version: &'a str,
     /// How many pods.
@@ -70,11 +72,10 @@ impl Api<'_> {
     /// The addresses of the API. They need nothing, and are there before what they lead to, so that others know them early.
     pub fn services(&self) -> Vec<Child> {
         let names = [self.instance.name.clone(), self.instance.named(COMPONENT)];
-        names.iter().map(|name| self.service(name)).collect()
-    }
-
-    fn service(&self, name: &str) -> Child {
-        service(self.instance, name, COMPONENT, &[(COMPONENT, self.port)])
+        let api = (COMPONENT, self.port);
+        let health = self.health_port.map(|port| ("health", port));
+        let ports = [vec![api], [Some(api), health].into_iter().flatten().collect()];
+        names.iter().zip(ports).map(|(name, ports)| service(self.instance, name, COMPONENT, &ports)).collect()
     }
 
     /// Goes by the container of the API: there is no share of what a whole pod requests where one container, such as that
@@ -129,7 +130,7 @@ impl Api<'_> {
         };
         let mut route = HTTPRoute::new(&self.instance.name, spec);
         route.metadata = self.instance.meta(&self.instance.name, COMPONENT);
-        Some(Child::new(&route))
+        Some(Child::new(&route).because("spec.gateway asks for it"))
     }
 
     /// Services are served at the root, whatever clients see them under. They are told that, since they answer with links.
@@ -197,6 +198,7 @@ mod tests {
         let api = Api {
             instance: &instance,
             port: 80,
+            health_port: None,
             version: "/v3",
             replicas: 3,
             autoscaling: Some(&autoscaling),
@@ -232,6 +234,7 @@ mod tests {
         let api = Api {
             instance: &instance,
             port: 80,
+            health_port: None,
             version: "/v3",
             replicas: 3,
             autoscaling: None,

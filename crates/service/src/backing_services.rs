@@ -3,8 +3,10 @@
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::{Inputs, Wait};
 use kube::Resource;
+use secrecy::SecretString;
 
 use crate::cache::Servers;
+use crate::coordination::Coordination;
 use crate::database::{Account, DatabaseConnection, Server};
 use crate::extra_config::Setting;
 use crate::health::Check;
@@ -13,6 +15,7 @@ use crate::messaging::BusConnection;
 use crate::network::Egress;
 use crate::pod::Mount;
 use crate::policy::Rules;
+use crate::rbd::PoolConnection;
 use crate::service::Description;
 use crate::wsgi::THREADS;
 
@@ -27,6 +30,12 @@ pub struct BackingServices {
     pub identity: Option<Access>,
     /// The cache servers.
     pub cache: Vec<String>,
+    /// The Ceph pools.
+    pub pools: Vec<PoolConnection>,
+    /// Values of the other Secrets that the description names.
+    secrets: Vec<(String, String, SecretString)>,
+    /// Where pods agree on who does what.
+    pub coordination: Option<Coordination>,
     /// Policies that replace the service's own.
     pub rules: Rules,
     /// Configuration from Secrets.
@@ -95,14 +104,31 @@ impl BackingServices {
         }
         let identity = description.identity.as_ref().map(|identity| identity.access(inputs));
         let identity = identity.transpose().map_err(|waits| missing.secrets.extend(waits)).ok().flatten();
+        let mut pools = Vec::new();
+        for pool in &description.pools {
+            match pool.connect(inputs) {
+                Ok(connected) => pools.push(connected),
+                Err(waits) => missing.secrets.extend(waits),
+            }
+        }
+        let coordination = description.coordination.as_ref().map(|coordinator| coordinator.connect(inputs));
+        let coordination = coordination.transpose().map_err(|wait| missing.secrets.push(wait)).ok().flatten();
         let cache = cache(description.cache.as_ref(), inputs).map_err(|wait| missing.config.push(wait));
         let rules = given.rules.map_err(|wait| missing.config.push(wait));
         let (settings, waits) = given.settings;
         missing.config.extend(waits);
+        let mut secrets = Vec::new();
         for secret in &description.secrets {
-            let found = inputs.secret(&secret.reference, &secret.key);
-            let wait = found.err().map(|wait| wait.because(secret.because).with_reason(secret.reason));
-            missing.secrets.extend(wait);
+            match inputs.secret(&secret.reference, &secret.key) {
+                Ok(value) => secrets.push((secret.reference.name.clone(), secret.key.clone(), value)),
+                Err(wait) => {
+                    let wait = wait.because(secret.because).with_reason(secret.reason);
+                    // Of one Secret that is not there, several keys may be needed.
+                    if !missing.secrets.contains(&wait) {
+                        missing.secrets.push(wait);
+                    }
+                }
+            }
         }
         match (cache, rules) {
             (Ok(cache), Ok(rules)) if missing.is_nothing() => {
@@ -110,7 +136,10 @@ impl BackingServices {
                 egress.extend(buses.iter().flat_map(BusConnection::egress));
                 egress.extend(identity.as_ref().map(Access::egress));
                 egress.extend(description.cache.iter().flat_map(|servers| servers.egress(&cache)));
-                Ok(Self { databases, buses, identity, cache, rules, settings, egress })
+                egress.extend(pools.first().into_iter().flat_map(|_| PoolConnection::egress()));
+                egress.extend(description.calls.iter().cloned());
+                egress.extend(coordination.iter().flat_map(Coordination::egress));
+                Ok(Self { databases, buses, identity, cache, pools, secrets, coordination, rules, settings, egress })
             }
             _ => Err(missing),
         }
@@ -149,6 +178,23 @@ impl BackingServices {
         Ok(())
     }
 
+    /// A value of another Secret that the description names.
+    ///
+    /// # Panics
+    /// If it names no such value: that is a bug of the operator, which every test of it finds.
+    pub fn secret(&self, secret: &str, key: &str) -> SecretString {
+        let found = self.secrets.iter().find(|(name, of, _)| name == secret && of == key);
+        found.map(|(_, _, value)| value.clone()).expect("the description names the value")
+    }
+
+    /// The pool that the service calls so.
+    ///
+    /// # Panics
+    /// If the description names no such pool: that is a bug of the operator, which every test of it finds.
+    pub fn pool_named(&self, name: &str) -> &PoolConnection {
+        self.pools.iter().find(|pool| pool.name == name).expect("the description names the pool")
+    }
+
     /// Writes `[keystone_authtoken]`; nothing for a service without an identity.
     pub fn authtoken(&self, conf: &mut Ini) -> Result<(), IniError> {
         self.identity.iter().try_for_each(|access| access.authtoken(conf, &self.cache))
@@ -158,7 +204,8 @@ impl BackingServices {
     pub fn mounts(&self) -> Vec<Mount> {
         let databases = self.databases.iter().flat_map(|opened| opened.server.mounts());
         let buses = self.buses.iter().flat_map(BusConnection::mounts);
-        databases.chain(buses).chain(self.identity.iter().flat_map(Access::mounts)).collect()
+        let coordination = self.coordination.iter().filter_map(Coordination::mounts);
+        databases.chain(buses).chain(self.identity.iter().flat_map(Access::mounts)).chain(coordination).collect()
     }
 
     /// What pods have to reach.

@@ -80,7 +80,7 @@ impl Servers {
     pub fn egress(&self, servers: &[String]) -> Vec<Egress> {
         let namespace = self.cluster.namespace.clone().filter(|_| self.given.is_none());
         let port = |server: &String| server.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(PORT);
-        servers.iter().map(|server| Egress { namespace: namespace.clone(), port: port(server) }).collect()
+        servers.iter().map(|server| Egress::new(namespace.clone(), port(server))).collect()
     }
 }
 

@@ -12,6 +12,7 @@ pub const API: &str = "api";
 
 /// A part of a service that runs in pods of its own.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a need of its own, and they go with each other in any way")]
 pub struct Component {
     /// Its name within the service: `api`, `scheduler`.
     pub name: String,
@@ -33,6 +34,10 @@ pub struct Component {
     pub mounts: Vec<Mount>,
     /// The environment of the main container.
     pub env: Vec<(&'static str, String)>,
+    /// Whether the environment has the pod's own address as `POD_IP`, which values of `env` may name as `$(POD_IP)`.
+    pub knows_address: bool,
+    /// Whether the old pod is gone before the new one starts, as a volume of one node demands.
+    pub one_at_a_time: bool,
     /// Whether its pods are ready only while the databases answer.
     pub needs_database: bool,
     /// Whether its pods are ready only while a message broker answers.
@@ -82,6 +87,8 @@ impl Component {
             scheduling: None,
             mounts: Vec::new(),
             env: Vec::new(),
+            knows_address: false,
+            one_at_a_time: false,
             needs_database: true,
             needs_bus: false,
             after: Vec::new(),
@@ -135,6 +142,16 @@ impl Component {
     pub fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.env.push((name, value.into()));
         self
+    }
+
+    /// Puts the pod's own address into the environment, as `POD_IP`.
+    pub fn knows_address(self) -> Self {
+        Self { knows_address: true, ..self }
+    }
+
+    /// Ends the old pod before the new one starts.
+    pub fn one_at_a_time(self) -> Self {
+        Self { one_at_a_time: true, ..self }
     }
 
     /// Starts after a step of the service's own.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use c5c3_api::Problem;
-use c5c3_api::blocks::ServiceIdentity;
+use c5c3_api::blocks::{ServiceAccount, ServiceIdentity};
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::openstack::ServiceObject;
 use c5c3_kit::retention::Retained;
@@ -29,7 +29,7 @@ use crate::service::Service;
 use crate::service_plan::{Resolved, ServicePlan, render};
 use crate::upgrade::{self, MigrationPhase, Progress, UpgradeState};
 use crate::workload::Workload;
-use crate::{dependencies, extra_config, record, tls};
+use crate::{accounts_in_use, dependencies, extra_config, record, tls};
 
 /// The controller of a service's objects.
 pub struct ServiceController<S>(PhantomData<S>);
@@ -100,7 +100,7 @@ where
             KindRef::of::<CronJob>(),
         ];
         let children = self.children();
-        observed.into_iter().filter(|kind| children.contains(kind)).collect()
+        observed.into_iter().chain(accounts_in_use::observes()).filter(|kind| children.contains(kind)).collect()
     }
 
     fn needs(&self, inputs: &Inputs<S::Kind>) -> Vec<Ref> {
@@ -111,7 +111,8 @@ where
 
     fn probes(&self, inputs: &Inputs<S::Kind>) -> Vec<Probe> {
         let parts = Parts::<S>::new(inputs);
-        if parts.serves(inputs) { parts.probe().into_iter().collect() } else { Vec::new() }
+        let all = parts.probe().into_iter().chain(parts.pools_probe()).chain(parts.report_probe());
+        all.filter(|_| parts.serves(inputs)).collect()
     }
 
     fn validate(&self, inputs: &Inputs<S::Kind>) -> Verdict<Valid> {
@@ -151,8 +152,8 @@ where
             progress,
         };
         let plan = service_plan.plan().upgrading(progress.phase.is_some());
-        let identity = service_plan.identity();
-        with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs, identity)
+        let signs_in = (service_plan.identity(), service_plan.accounts());
+        with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs, signs_in)
     }
 
     /// Steps of the service's own, and whether the API answers. What the rest stands on is not looked for: nothing of it changes.
@@ -162,7 +163,8 @@ where
         let resolved = Err(&missing);
         let service_plan =
             ServicePlan { inputs, parts: &parts, resolved, migration_phase: MigrationPhase::Sync, progress: &progress };
-        Some(with_status(service_plan.maintenance(), &parts, &progress, inputs, service_plan.identity()))
+        let signs_in = (service_plan.identity(), service_plan.accounts());
+        Some(with_status(service_plan.maintenance(), &parts, &progress, inputs, signs_in))
     }
 
     /// Pods are gone before the object is, and before the databases that it needs are deleted by its own owner.
@@ -250,18 +252,19 @@ fn with_status<S: Service>(
     parts: &Parts<'_, S>,
     progress: &Progress,
     inputs: &Inputs<S::Kind>,
-    identity: Option<ServiceIdentity>,
+    (identity, accounts): (Option<ServiceIdentity>, Vec<ServiceAccount>),
 ) -> Plan {
     let live = parts.api_component().and_then(|component| parts.live(component, inputs));
     let replicas = live.and_then(|live| live.data["status"]["replicas"].as_i64());
     let labels = parts.instance.labels(API);
     let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let progress = progress.clone();
-    let fields: [(&str, Option<Value>); 7] = [
+    let fields: [(&str, Option<Value>); 8] = [
         ("endpoint", parts.endpoint().map(Into::into)),
         ("selector", Some(selector.join(",").into())),
         ("replicas", replicas.map(Into::into)),
         ("identity", identity.map(|identity| json!(identity))),
+        ("accounts", (!accounts.is_empty()).then(|| json!(accounts))),
         ("installedRelease", progress.installed.map(Into::into)),
         ("targetRelease", progress.target.map(Into::into)),
         ("upgradePhase", progress.phase.map(Into::into)),

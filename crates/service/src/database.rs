@@ -12,7 +12,6 @@ use c5c3_kit::retention::Retained;
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, hash, readiness};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Resource;
-use kube::core::ObjectMeta;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -20,6 +19,7 @@ use crate::external_server::ExternalServer;
 use crate::instance::{Instance, host};
 use crate::network::Egress;
 use crate::pod::Mount;
+use crate::rotated_account::{RotatedAccount, RotatedAccounts};
 use crate::url::escaped;
 
 /// How often mariadb-operator compares the account's password with the Secret, which it does not watch.
@@ -65,6 +65,8 @@ pub struct Account {
     pub username: String,
     /// Password.
     pub password: SecretString,
+    /// All accounts, if they are rotated.
+    pub rotated: RotatedAccounts,
 }
 
 /// Where the server listens.
@@ -147,13 +149,14 @@ impl Server {
     }
 
     /// What has to be read.
-    pub fn needs(&self) -> Vec<Ref> {
+    pub fn needs<K: Resource>(&self, inputs: &Inputs<K>) -> Vec<Ref> {
         let server = match &self.place {
             Place::Managed(mariadb) => Some(mariadb),
             Place::External { .. } => None,
         };
         let ca = self.ca.as_ref().map(|(ca, _)| ca);
-        [Some(&self.secret), server, ca, self.client.as_ref()].into_iter().flatten().cloned().collect()
+        let own = [Some(&self.secret), server, ca, self.client.as_ref()].into_iter().flatten().cloned();
+        own.chain(RotatedAccounts::needs(inputs, &self.secret)).collect()
     }
 
     /// The account, or the waits for the Secrets of it.
@@ -169,13 +172,14 @@ impl Server {
         let files = self.ca.iter().map(|(ca, key)| (ca, key.as_str())).chain(client);
         let missing = files.filter_map(|(secret, key)| value(secret, key, encrypts, "WaitingForDBCertificates").err());
         let missing: Vec<Wait> = missing.collect();
-        match (username, password) {
-            (Ok(username), Ok(password)) if missing.is_empty() => {
-                Ok(Account { username: username.expose_secret().to_owned(), password })
+        let rotated = RotatedAccounts::find(inputs, &self.secret);
+        match (username, password, rotated) {
+            (Ok(username), Ok(password), Ok(rotated)) if missing.is_empty() => {
+                Ok(Account { username: username.expose_secret().to_owned(), password, rotated })
             }
-            (username, password) => {
+            (username, password, rotated) => {
                 let mut waits: Vec<Wait> =
-                    [username.err(), password.err()].into_iter().flatten().chain(missing).collect();
+                    [username.err(), password.err(), rotated.err()].into_iter().flatten().chain(missing).collect();
                 // A Secret that is missing lacks all of its keys, which is reported once.
                 waits.dedup();
                 Err(waits)
@@ -232,36 +236,59 @@ impl Server {
         self.schemas.iter().map(claim).collect()
     }
 
-    /// Schemas, one user and its grants on a MariaDB object; nothing on an external server, where they must exist.
+    /// Schemas, the users and their grants on a MariaDB object; nothing on an external server, where they must exist.
     pub fn objects(&self, account: &Account) -> Vec<Child> {
-        let Place::Managed(mariadb) = &self.place else { return Vec::new() };
-        let Instance { name, namespace, .. } = &self.instance;
-        let reference = MariaDbRef {
-            namespace: mariadb.namespace.clone().filter(|other| other != namespace),
-            ..MariaDbRef::new(&mariadb.name)
-        };
-        let meta = |name: &str| -> ObjectMeta { self.instance.meta(name, "database") };
-        let Some(base) = self.base() else { return Vec::new() };
-        let user = own(account.username == *name, &base, &account.username);
-        let password = SecretKey::new(&self.secret.name, &self.password_key);
-        let mut account_object = User::new(&user, UserSpec::new(reference.clone(), &account.username, password));
-        account_object.spec.requeue_interval = Some(LOOK.into());
-        account_object.spec.require = self.ca.is_some().then(|| Require { ssl: Some(true), ..Require::default() });
-        account_object.metadata = meta(&user);
+        let (Some(base), Some(reference)) = (self.base(), self.reference()) else { return Vec::new() };
         let mut children = Vec::new();
         for (index, schema) in self.schemas.iter().enumerate() {
-            let named = |base: &str| named(base, index, schema);
-            let mut database = Database::new(&named(&base), DatabaseSpec::new(reference.clone(), schema));
+            let name = named(&base, index, schema);
+            let mut database = Database::new(&name, DatabaseSpec::new(reference.clone(), schema));
             // The data outlives the object, which may merely move; see [`Self::dropped`].
             database.spec.cleanup_policy = Some(CleanupPolicy::Skip);
-            database.metadata = meta(&named(&base));
-            let mut grant = Grant::new(&named(&user), GrantSpec::all(reference.clone(), &account.username, schema));
-            grant.metadata = meta(&named(&user));
+            database.metadata = self.instance.meta(&name, "database");
             children.push(Child::new(&database));
-            children.extend((index == 0).then(|| Child::new(&account_object)));
-            children.push(Child::new(&grant));
+            if account.rotated.kept.is_empty() {
+                let password = SecretKey::new(&self.secret.name, &self.password_key);
+                children.extend(self.account_objects(&account.username, &password, index));
+            }
+            for one in &account.rotated.kept {
+                children.extend(self.account_objects(&one.username, &SecretKey::new(&one.secret, "password"), index));
+            }
         }
         children
+    }
+
+    fn reference(&self) -> Option<MariaDbRef> {
+        let Place::Managed(mariadb) = &self.place else { return None };
+        let namespace = mariadb.namespace.clone().filter(|other| *other != self.instance.namespace);
+        Some(MariaDbRef { namespace, ..MariaDbRef::new(&mariadb.name) })
+    }
+
+    /// The grant of an account on one schema, and with the first of them the account itself.
+    fn account_objects(&self, username: &str, password: &SecretKey, index: usize) -> Vec<Child> {
+        let (Some(user), Some(reference)) = (self.user(username), self.reference()) else { return Vec::new() };
+        let mut account = User::new(&user, UserSpec::new(reference.clone(), username, password.clone()));
+        account.spec.requeue_interval = Some(LOOK.into());
+        account.spec.require = self.ca.is_some().then(|| Require { ssl: Some(true), ..Require::default() });
+        account.metadata = self.instance.meta(&user, "database");
+        let schema = &self.schemas[index];
+        let name = named(&user, index, schema);
+        let mut grant = Grant::new(&name, GrantSpec::all(reference, username, schema));
+        grant.metadata = self.instance.meta(&name, "database");
+        (index == 0).then(|| Child::new(&account)).into_iter().chain([Child::new(&grant)]).collect()
+    }
+
+    /// The user and the grants of an account.
+    pub(crate) fn objects_of(&self, account: &RotatedAccount) -> Vec<Ref> {
+        let password = SecretKey::new(&account.secret, "password");
+        let schemas = 0..self.schemas.len();
+        let children = schemas.flat_map(|index| self.account_objects(&account.username, &password, index));
+        children.map(|child| child.reference()).collect()
+    }
+
+    /// What the user of an account is called; none on an external server.
+    fn user(&self, username: &str) -> Option<String> {
+        Some(own(username == self.instance.name, &self.base()?, username))
     }
 
     /// Says of each schema that it goes with its object.
@@ -352,6 +379,14 @@ impl DatabaseConnection {
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
+    /// The same with another account.
+    pub(crate) fn connection_of(&self, account: &RotatedAccount) -> Value {
+        let mut connection = self.connection();
+        connection["user"] = account.username.as_str().into();
+        connection["password"] = account.password.expose_secret().into();
+        connection
+    }
+
     /// What `pymysql.connect` takes for the first schema. It holds the password.
     pub fn connection(&self) -> Value {
         let folder = self.server.folder();
@@ -371,7 +406,7 @@ impl DatabaseConnection {
 
     /// What pods have to reach.
     pub fn egress(&self) -> Egress {
-        Egress { namespace: self.server.namespace().map(ToOwned::to_owned), port: self.address.port }
+        Egress::new(self.server.namespace().map(ToOwned::to_owned), self.address.port)
     }
 }
 
@@ -400,7 +435,11 @@ mod tests {
     }
 
     fn opened(spec: &Value, host: &str) -> DatabaseConnection {
-        let account = Account { username: "gate".into(), password: "a b&c=d%".to_owned().into() };
+        let account = Account {
+            username: "gate".into(),
+            password: "a b&c=d%".to_owned().into(),
+            rotated: RotatedAccounts::default(),
+        };
         DatabaseConnection { server: server(spec), account, address: Address { host: host.into(), port: 3306 } }
     }
 
@@ -430,7 +469,8 @@ mod tests {
     }
 
     fn names(server: &Server, username: &str) -> Vec<String> {
-        let account = Account { username: username.into(), password: "x".to_owned().into() };
+        let account =
+            Account { username: username.into(), password: "x".to_owned().into(), rotated: RotatedAccounts::default() };
         server.objects(&account).iter().map(|child| child.reference().short()).collect()
     }
 

@@ -13,6 +13,8 @@ pub const PORT_OFFSET: i32 = 20_000;
 
 /// The path that says whether the pod can serve.
 pub const READY_PATH: &str = "/";
+/// The path of the service's own report.
+pub(crate) const REPORT_PATH: &str = "/report";
 /// The path that says whether the application listens.
 pub const LIVE_PATH: &str = "/alive";
 
@@ -39,11 +41,22 @@ pub(crate) fn settings(component: Option<&str>) -> String {
     component.map_or_else(|| "health.json".to_owned(), |component| format!("health-{component}.json"))
 }
 
-/// The settings: what is checked, and for a web application where it answers and where the application listens.
-pub(crate) fn content(checks: &[Check], wsgi: Option<&Wsgi>) -> SecretString {
+/// The settings: what is checked, and for a web application where it answers, where the application listens, which Ceph pools
+/// it is asked about, and what the service's own report needs to know.
+pub(crate) fn content(checks: &[Check], wsgi: Option<&Wsgi>, pools: &[Value], report: Option<Value>) -> SecretString {
     let checks: Vec<Value> = checks.iter().map(Check::json).collect();
     let (port, application) = (wsgi.map(Wsgi::health_port), wsgi.map(Wsgi::own_port));
-    json!({"checks": checks, "port": port, "application": application}).to_string().into()
+    let mut settings = json!({"checks": checks, "port": port, "application": application});
+    if let Some(wsgi) = wsgi.filter(|_| !pools.is_empty() || report.is_some()) {
+        settings["python"] = format!("/opt/{}/bin/python", wsgi.service).into();
+        if !pools.is_empty() {
+            settings["pools"] = pools.into();
+        }
+        if let Some(report) = report {
+            settings["report"] = report;
+        }
+    }
+    settings.to_string().into()
 }
 
 /// The readiness of a pod without a port.

@@ -7,7 +7,7 @@ use c5c3_kit::{Inputs, KindRef, Ref, Wait};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::instance::Instance;
 use crate::network::Egress;
@@ -206,18 +206,22 @@ impl Access {
             (None, true) => 443,
             (None, false) => 80,
         };
-        Egress { namespace: self.namespace.clone(), port: explicit.unwrap_or_else(by_scheme) }
+        Egress::new(self.namespace.clone(), explicit.unwrap_or_else(by_scheme))
     }
 
     /// The settings of `auth.py`, which gets a token with the credential.
     pub(crate) fn check_settings(&self) -> SecretString {
-        let settings = json!({
+        self.settings().to_string().into()
+    }
+
+    /// The same as JSON, which is secret.
+    pub(crate) fn settings(&self) -> Value {
+        json!({
             "auth_url": self.auth_url,
             "application_credential_id": self.id.expose_secret(),
             "application_credential_secret": self.secret.expose_secret(),
             "verify": self.ca_file(),
-        });
-        settings.to_string().into()
+        })
     }
 }
 

@@ -142,7 +142,7 @@ impl Run<'_> {
 
 /// Fails a Job with the first pod in which a container ends with this status: another attempt would end in the same way, and the
 /// reason is reported only when the Job has failed.
-pub(crate) fn fail_at_once(mut job: Child, container: &str, status: i32) -> Child {
+pub fn fail_at_once(mut job: Child, container: &str, status: i32) -> Child {
     let on = json!({"containerName": container, "operator": "In", "values": [status]});
     let rule = json!({"action": "FailJob", "onExitCodes": on});
     let policy = &mut job.object.data["spec"]["podFailurePolicy"];

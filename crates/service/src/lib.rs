@@ -14,6 +14,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod accounts_in_use;
 pub mod api;
 pub mod backing_services;
 pub mod backup;
@@ -21,6 +22,7 @@ pub mod cache;
 pub mod component;
 pub mod config;
 mod controller;
+pub mod coordination;
 mod credential_in_use;
 pub mod database;
 pub mod dependencies;
@@ -40,9 +42,12 @@ pub mod parts;
 pub mod pipeline;
 pub mod pod;
 pub mod policy;
+pub mod rbd;
 pub mod record;
 pub mod release;
 pub mod release_options;
+mod report;
+pub mod rotated_account;
 pub mod service;
 pub mod service_plan;
 pub mod tls;

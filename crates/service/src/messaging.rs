@@ -6,16 +6,19 @@ use c5c3_api::ext::rabbitmq::{
     Permission, PermissionSpec, Permissions, QueueType, RabbitmqCluster, RabbitmqClusterRef, User, UserSpec, Vhost,
     VhostSpec,
 };
+use c5c3_api::{Problem, problem};
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::{Child, Inputs, KindRef, Ref, Wait, hash, readiness};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 
 use crate::health::Check;
 use crate::instance::{Instance, host};
 use crate::network::Egress;
 use crate::pod::Mount;
+use crate::rotated_account::{RotatedAccount, RotatedAccounts};
 use crate::url::escaped;
 
 /// The ports of a broker, plain and with TLS.
@@ -81,6 +84,15 @@ impl Bus {
         }
     }
 
+    /// What is wrong with a spec that no schema finds.
+    pub fn problems(spec: Option<&blocks::Messaging>) -> Option<Problem> {
+        let secret = spec.and_then(|spec| spec.secret_ref.as_ref()).filter(|secret| secret.key.is_some());
+        secret.map(|_| {
+            let what = "names a key, but RabbitMQ takes the account from the keys username and password";
+            problem("spec.messaging.secretRef.key", what, "leave it out, and name these keys so in the Secret")
+        })
+    }
+
     /// Calls a further broker by a name of its own, which its virtual host has too.
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), vhost: self.instance.named(name), ..self }
@@ -103,7 +115,8 @@ impl Bus {
             Place::External(_) => None,
         };
         let ca = self.authority(inputs).map(|(ca, _)| ca);
-        [Some(self.secret.clone()), cluster, ca].into_iter().flatten().collect()
+        let own = [Some(self.secret.clone()), cluster, ca].into_iter().flatten();
+        own.chain(RotatedAccounts::needs(inputs, &self.secret)).collect()
     }
 
     /// The Secret of the CA that the broker's certificate is from: the spec's, or the one that its certificate came with.
@@ -134,8 +147,9 @@ impl Bus {
             let because = "the broker's certificate is verified with it";
             inputs.secret(ca, key).map_err(|wait| wait.because(because).with_reason("WaitingForMQCertificate"))
         });
+        let rotated = RotatedAccounts::find(inputs, &self.secret).err();
         match (value("username"), value("password"), self.addresses(inputs, at_once), trusted.transpose()) {
-            (Ok(username), Ok(password), Ok((addresses, tls)), Ok(_)) => Ok(BusConnection {
+            (Ok(username), Ok(password), Ok((addresses, tls)), Ok(_)) if rotated.is_none() => Ok(BusConnection {
                 bus: self.clone(),
                 username: username.expose_secret().to_owned(),
                 password,
@@ -145,7 +159,7 @@ impl Bus {
             }),
             (username, password, addresses, trusted) => {
                 let mut secrets: Vec<Wait> =
-                    [username.err(), password.err(), trusted.err()].into_iter().flatten().collect();
+                    [username.err(), password.err(), trusted.err(), rotated].into_iter().flatten().collect();
                 secrets.dedup();
                 Err((secrets, addresses.err().into_iter().collect()))
             }
@@ -175,50 +189,84 @@ impl Bus {
         Ok(((0..nodes).map(node).collect(), tls))
     }
 
-    /// Virtual host, user and permission on a RabbitmqCluster; nothing on external brokers, where they must exist.
-    pub fn objects(&self) -> Vec<Child> {
-        let Place::Managed(cluster) = &self.place else { return Vec::new() };
-        let namespace = cluster.namespace.clone().filter(|other| *other != self.instance.namespace);
-        let reference = RabbitmqClusterRef { namespace, ..RabbitmqClusterRef::new(&cluster.name) };
-        // None of them can be moved or renamed: another broker or Secret is another object.
-        let usual = cluster.name == "rabbitmq" && reference.namespace.is_none();
-        let moved = |base: String, what: &str| hash::named(&base, &hash::short(what.as_bytes()));
-        let base = if usual { self.vhost.clone() } else { moved(self.vhost.clone(), &cluster.to_string()) };
-        let usual = self.secret.name == format!("{}-rabbitmq-credentials", self.instance.service);
-        let user = if usual { base.clone() } else { moved(base.clone(), &self.secret.name) };
-        let meta = |name: &str| self.instance.meta(name, "messaging");
+    /// Virtual host, users and permissions on a RabbitmqCluster; nothing on external brokers, where they must exist.
+    pub fn objects(&self, rotated: &RotatedAccounts) -> Vec<Child> {
+        let (Some(base), Some(reference)) = (self.base(), self.reference()) else { return Vec::new() };
         let mut vhost = Vhost::new(
             &base,
             VhostSpec {
-                rabbitmq_cluster_reference: reference.clone(),
+                rabbitmq_cluster_reference: reference,
                 name: self.vhost.clone(),
                 default_queue_type: Some(QueueType::Quorum),
                 ..VhostSpec::default()
             },
         );
-        vhost.metadata = meta(&base);
-        let secret = Some(NamedRef { name: self.secret.name.clone() });
+        vhost.metadata = self.instance.meta(&base, "messaging");
+        let mut children = vec![Child::new(&vhost)];
+        if rotated.kept.is_empty() {
+            let usual = self.secret.name == format!("{}-rabbitmq-credentials", self.instance.service);
+            children.extend(self.account_objects(&moved(usual, &base, &self.secret.name), &self.secret.name));
+        }
+        for account in &rotated.kept {
+            children.extend(self.account_objects(&self.user(&base, &account.username), &account.secret));
+        }
+        children
+    }
+
+    fn reference(&self) -> Option<RabbitmqClusterRef> {
+        let Place::Managed(cluster) = &self.place else { return None };
+        let namespace = cluster.namespace.clone().filter(|other| *other != self.instance.namespace);
+        Some(RabbitmqClusterRef { namespace, ..RabbitmqClusterRef::new(&cluster.name) })
+    }
+
+    /// What the objects are called; none on external brokers. None of them can be moved or renamed: another broker or account is
+    /// another object.
+    fn base(&self) -> Option<String> {
+        let (Place::Managed(cluster), reference) = (&self.place, self.reference()?) else { return None };
+        let usual = cluster.name == "rabbitmq" && reference.namespace.is_none();
+        Some(moved(usual, &self.vhost, &cluster.to_string()))
+    }
+
+    fn user(&self, base: &str, username: &str) -> String {
+        moved(username == self.instance.service, base, username)
+    }
+
+    fn account_objects(&self, user: &str, secret: &str) -> Vec<Child> {
+        let Some(reference) = self.reference() else { return Vec::new() };
+        let secret = Some(NamedRef { name: secret.to_owned() });
         let mut account = User::new(
-            &user,
+            user,
             UserSpec {
                 rabbitmq_cluster_reference: reference.clone(),
                 import_credentials_secret: secret,
                 ..UserSpec::default()
             },
         );
-        account.metadata = meta(&user);
+        account.metadata = self.instance.meta(user, "messaging");
         let mut permission = Permission::new(
-            &user,
+            user,
             PermissionSpec {
                 rabbitmq_cluster_reference: reference,
                 vhost: self.vhost.clone(),
-                user_reference: Some(NamedRef { name: user.clone() }),
+                user_reference: Some(NamedRef { name: user.to_owned() }),
                 permissions: Permissions::all(),
                 ..PermissionSpec::default()
             },
         );
-        permission.metadata = meta(&user);
-        vec![Child::new(&vhost), Child::new(&account), Child::new(&permission)]
+        permission.metadata = self.instance.meta(user, "messaging");
+        vec![Child::new(&account), Child::new(&permission)]
+    }
+
+    /// The Secret that the service reads its account from.
+    pub(crate) fn secret(&self) -> &Ref {
+        &self.secret
+    }
+
+    /// The user and the permission of an account.
+    pub(crate) fn objects_of(&self, account: &RotatedAccount) -> Vec<Ref> {
+        let Some(base) = self.base() else { return Vec::new() };
+        let children = self.account_objects(&self.user(&base, &account.username), &account.secret);
+        children.iter().map(Child::reference).collect()
     }
 
     fn folder(&self) -> String {
@@ -253,6 +301,24 @@ impl BusConnection {
         Ok(())
     }
 
+    /// What `accounts.py` tries another account with.
+    pub(crate) fn connection_of(&self, account: &RotatedAccount) -> Value {
+        json!({
+            "addresses": self.addresses, "userid": account.username, "password": account.password.expose_secret(),
+            "virtual_host": self.bus.vhost, "ssl": self.tls,
+            "ca": self.ca.as_ref().map(|(_, key)| format!("{}/{key}", self.bus.folder())),
+        })
+    }
+
+    /// The name of the account in use.
+    pub(crate) fn username(&self) -> &str {
+        &self.username
+    }
+
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
     /// The certificate that pods mount.
     pub fn mounts(&self) -> Vec<Mount> {
         let name = format!("{}-ca", self.bus.name);
@@ -272,8 +338,12 @@ impl BusConnection {
             Place::Managed(cluster) => cluster.namespace.clone(),
             Place::External(_) => None,
         };
-        self.addresses.iter().map(|(_, port)| Egress { namespace: namespace.clone(), port: *port }).collect()
+        self.addresses.iter().map(|(_, port)| Egress::new(namespace.clone(), *port)).collect()
     }
+}
+
+fn moved(usual: bool, base: &str, what: &str) -> String {
+    if usual { base.to_owned() } else { hash::named(base, &hash::short(what.as_bytes())) }
 }
 
 fn tls_secret(cluster: &kube::api::DynamicObject) -> Option<String> {
@@ -288,11 +358,9 @@ fn split(address: &HostPort) -> (String, i32) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use c5c3_kit::inputs::Found;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use serde_json::{Value, json};
-
-    use super::*;
 
     fn bus(spec: &Value) -> Bus {
         let instance = Instance { service: "kestrel", name: "gate".into(), namespace: "cloud".into() };
@@ -336,7 +404,8 @@ mod tests {
             "rabbit://gate:a%2Fb@rabbitmq-server-0.rabbitmq-nodes.cloud.svc.cluster.local:5672,\
              gate:a%2Fb@rabbitmq-server-1.rabbitmq-nodes.cloud.svc.cluster.local:5672/gate"
         );
-        let names: Vec<String> = bus.objects().iter().map(|child| child.reference().short()).collect();
+        let names: Vec<String> =
+            bus.objects(&RotatedAccounts::default()).iter().map(|child| child.reference().short()).collect();
         assert_eq!(names, ["vhost/gate", "user/gate", "permission/gate"]);
     }
 
@@ -357,10 +426,10 @@ mod tests {
         let spec =
             json!({"hosts": ["mq1.example.net:5671", "[2001:db8::1]:5671"], "tls": {"caSecretRef": {"name": "mq-ca"}}});
         let bus = bus(&spec);
-        assert!(bus.objects().is_empty());
+        assert!(bus.objects(&RotatedAccounts::default()).is_empty());
         let connected = bus.connect(&inputs(&bus, None), false).unwrap();
         assert!(connected.tls);
-        assert_eq!(connected.egress()[0], Egress { namespace: None, port: 5671 });
+        assert_eq!(connected.egress()[0], Egress::new(None, 5671));
         assert_eq!(connected.addresses[1].0, "2001:db8::1");
     }
 

@@ -16,8 +16,17 @@ use crate::instance::Instance;
 pub struct Egress {
     /// Its namespace; anywhere when absent.
     pub namespace: Option<String>,
-    /// Its port.
+    /// Its port, or the first one.
     pub port: i32,
+    /// The last port, if it has many.
+    pub end_port: Option<i32>,
+}
+
+impl Egress {
+    /// One port, in a namespace or anywhere.
+    pub fn new(namespace: Option<String>, port: i32) -> Self {
+        Self { namespace, port, end_port: None }
+    }
 }
 
 /// Whose traffic a NetworkPolicy is about.
@@ -49,7 +58,7 @@ pub fn policy(instance: &Instance, traffic: Traffic<'_>, access: Option<&Network
         Some(egress) => {
             let names = NetworkPolicyEgressRule { ports: Some(vec![udp(53), tcp(53)]), to: None };
             let needed = distinct(egress).into_iter().map(|egress| NetworkPolicyEgressRule {
-                ports: Some(vec![tcp(egress.port)]),
+                ports: Some(vec![NetworkPolicyPort { end_port: egress.end_port, ..tcp(egress.port) }]),
                 to: egress.namespace.as_deref().map(|namespace| vec![in_namespace(namespace)]),
             });
             let more = access.into_iter().flat_map(|access| access.additional_egress.iter().map(target));

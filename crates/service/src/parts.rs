@@ -19,7 +19,7 @@ use crate::release_options::ReleaseOptions;
 use crate::service::{Description, Service};
 use crate::upgrade::Progress;
 use crate::wsgi::Wsgi;
-use crate::{dependencies, extra_config, operations, policy, record, tls};
+use crate::{dependencies, extra_config, operations, policy, rbd, record, tls};
 
 /// The URL that clients outside the cluster use, if the object names one or a Gateway routes to it.
 pub(crate) fn published(object: &impl ServiceObject) -> Option<String> {
@@ -70,11 +70,13 @@ impl<'a, S: Service> Parts<'a, S> {
     /// What has to be read.
     pub(crate) fn needs(&self, inputs: &Inputs<S::Kind>) -> Vec<Ref> {
         let namespace = &self.instance.namespace;
-        let Description { databases, messaging, identity, cache, secrets, .. } = &self.description;
-        let mut needs: Vec<Ref> = databases.iter().flat_map(crate::database::Server::needs).collect();
+        let Description { databases, messaging, identity, cache, pools, coordination, secrets, .. } = &self.description;
+        let mut needs: Vec<Ref> = databases.iter().flat_map(|server| server.needs(inputs)).collect();
         needs.extend(messaging.iter().flat_map(|bus| bus.needs(inputs)));
         needs.extend(identity.iter().flat_map(|identity| identity.needs(inputs)));
         needs.extend(cache.iter().flat_map(crate::cache::Servers::needs));
+        needs.extend(pools.iter().flat_map(|pool| pool.needs(inputs)));
+        needs.extend(coordination.iter().map(crate::coordination::Coordinator::needs));
         needs.extend(secrets.iter().map(|secret| secret.reference.clone()));
         needs.extend(policy::reference(self.object.policy_overrides(), namespace));
         needs.extend(extra_config::needs(&self.object.operations().extra_config_from, namespace));
@@ -159,7 +161,30 @@ impl<'a, S: Service> Parts<'a, S> {
             port: wsgi.port,
             tls: wsgi.tls,
             path: wsgi.path.into(),
+            keeps_text: false,
         })
+    }
+
+    /// The question whether the Ceph pools can be used; none without any.
+    pub(crate) fn pools_probe(&self) -> Option<Probe> {
+        self.asks(rbd::PATH, false).filter(|_| !self.description.pools.is_empty())
+    }
+
+    /// The question for the service's own report; none without one.
+    pub(crate) fn report_probe(&self) -> Option<Probe> {
+        self.asks(crate::health::REPORT_PATH, true).filter(|_| S::REPORT.is_some())
+    }
+
+    /// A question to `health.py`.
+    fn asks(&self, path: &str, keeps_text: bool) -> Option<Probe> {
+        let (namespace, service) = (self.instance.namespace.clone(), self.instance.named(API));
+        Some(Probe { namespace, service, port: self.health_port()?, tls: false, path: path.into(), keeps_text })
+    }
+
+    /// The port of `health.py`, if it is asked from outside the pods.
+    pub(crate) fn health_port(&self) -> Option<i32> {
+        let is_asked = !self.description.pools.is_empty() || S::REPORT.is_some();
+        self.wsgi().filter(|_| is_asked).map(Wsgi::health_port)
     }
 
     /// The object that runs a component.
@@ -223,6 +248,7 @@ impl<'a, S: Service> Parts<'a, S> {
         Some(Api {
             instance: &self.instance,
             port: self.wsgi()?.port,
+            health_port: self.health_port(),
             version: S::VERSION,
             replicas: component.replicas,
             autoscaling: self.object.exposure().autoscaling.as_ref(),

@@ -6,6 +6,7 @@
 use c5c3_api::blocks::{Middleware, Position};
 use c5c3_api::{Problem, problem};
 use c5c3_kit::ini::{Ini, IniError, OsloValue};
+use secrecy::{ExposeSecret, SecretString};
 
 /// A service's own pipeline.
 #[derive(Clone, Copy, Debug)]
@@ -77,21 +78,21 @@ pub struct PasteFile {
     pub name: &'static str,
     /// The options of each filter of the pipeline, `paste.filter_factory` among them.
     pub filters: &'static [Part],
-    /// The application at the end of the pipeline.
-    pub app: Part,
+    /// The application at the end of the pipeline, which is among the rest.
+    pub app: &'static str,
+    /// The other sections: applications, and which path leads to which, as they stand in the file.
+    pub rest: &'static str,
 }
 
 impl PasteFile {
     /// The file, with users' filters in the pipeline. Their positions were checked before ([`Pipeline::problems`]); without
     /// that check a wrong position leaves the service's own pipeline.
-    pub fn render(&self, middleware: &[Middleware]) -> Result<Ini, IniError> {
+    pub fn render(&self, middleware: &[Middleware]) -> Result<SecretString, IniError> {
         let mut file = Ini::new();
         let own = || self.pipeline.filters.iter().copied().map(Filter::Own).collect();
         let order = self.pipeline.insert(middleware).unwrap_or_else(|_| own());
-        let (app, options) = self.app;
-        let names: Vec<&str> = order.iter().map(Filter::name).chain([app]).collect();
+        let names: Vec<&str> = order.iter().map(Filter::name).chain([self.app]).collect();
         file.set(&format!("pipeline:{}", self.name), "pipeline", text(&names.join(" ")))?;
-        file.section(&format!("app:{app}"), options.iter().map(|(key, value)| (*key, text(value))))?;
         for (name, options) in self.filters {
             file.section(&format!("filter:{name}"), options.iter().map(|(key, value)| (*key, text(value))))?;
         }
@@ -102,7 +103,7 @@ impl PasteFile {
             // Last, so that an option of that name cannot load something else.
             file.set(&section, "paste.filter_factory", text(&one.filter_factory))?;
         }
-        Ok(file)
+        Ok(format!("{}{}", file.render().expose_secret(), self.rest).into())
     }
 }
 
@@ -113,7 +114,6 @@ fn text(text: &str) -> OsloValue {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::ExposeSecret;
     use serde_json::{Value, json};
 
     use super::*;
@@ -159,18 +159,19 @@ mod tests {
                 ("path", &[("paste.filter_factory", "orchard.path:factory"), ("width", "2")]),
                 ("door", &[("paste.filter_factory", "orchard.door:factory")]),
             ],
-            app: ("trees", &[("paste.app_factory", "orchard.api:factory")]),
+            app: "trees",
+            rest: "\n[app:trees]\npaste.app_factory = orchard.api:factory\n",
         };
         let given = [filter("audit", &json!({"after": "gate"}))];
-        let text = file.render(&given).unwrap().render();
+        let text = file.render(&given).unwrap();
         assert_eq!(
             text.expose_secret(),
-            "[app:trees]\npaste.app_factory = orchard.api:factory\n\n\
-             [filter:audit]\npaste.filter_factory = x:y\nprice = $5\nshare = 100%%\n\n\
+            "[filter:audit]\npaste.filter_factory = x:y\nprice = $5\nshare = 100%%\n\n\
              [filter:door]\npaste.filter_factory = orchard.door:factory\n\n\
              [filter:gate]\npaste.filter_factory = orchard.gate:factory\n\n\
              [filter:path]\npaste.filter_factory = orchard.path:factory\nwidth = 2\n\n\
-             [pipeline:orchard-api]\npipeline = gate audit path door trees\n"
+             [pipeline:orchard-api]\npipeline = gate audit path door trees\n\n\
+             [app:trees]\npaste.app_factory = orchard.api:factory\n"
         );
     }
 }

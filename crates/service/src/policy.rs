@@ -91,8 +91,9 @@ fn wrong(path: &str, name: &str, rule: &str, rules: &Rules, release_options: Opt
         }
     };
     let Some(release_options) = release_options else { return found };
-    // A name without a colon is a rule for other rules to use, which anybody may add.
-    if name.contains(':') && !release_options.has_policy(name) {
+    // What the release does not have is a rule for other rules to use, or nothing at all.
+    let is_used = || rules.values().filter_map(|rule| parse(rule).ok()).flatten().any(|used| used == name);
+    if !release_options.has_policy(name) && (name.contains(':') || !is_used()) {
         found.push(release_options.no_policy(path, name));
     }
     for used in names {
@@ -243,7 +244,10 @@ mod tests {
     fn a_mistyped_policy_or_rule_is_refused_with_what_was_meant() {
         assert!(said("identity:list_user", "role:admin").contains("did you mean identity:list_users?"));
         assert!(said("identity:list_users", "rule:admin_requird").contains("did you mean admin_required?"));
-        assert_eq!(said("own_rule", "role:admin"), "");
+        assert!(said("gardner", "role:admin").contains("gardner"));
+        let rules: Rules =
+            [("own".to_owned(), "role:a".to_owned()), ("identity:list_users".to_owned(), "rule:own".to_owned())].into();
+        assert!(wrong("here", "own", "role:a", &rules, ReleaseOptions::of("keystone", "2025.2")).is_empty());
     }
 
     #[test]

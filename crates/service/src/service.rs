@@ -4,7 +4,7 @@ use c5c3_api::Problem;
 use c5c3_api::openstack::ServiceObject;
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::retention::Retained;
-use c5c3_kit::{Inputs, KindRef, Ref, Step};
+use c5c3_kit::{Inputs, KindRef, Ref, Step, StepName};
 use secrecy::SecretString;
 use serde_json::Value;
 use std::time::Duration;
@@ -13,11 +13,14 @@ use crate::backing_services::BackingServices;
 use crate::cache::Servers;
 use crate::component::Component;
 use crate::config::Owned;
+use crate::coordination::Coordinator;
 use crate::database::Server;
 use crate::identity::Identity;
 use crate::instance::Instance;
 use crate::messaging::Bus;
 use crate::migrations::Migrations;
+use crate::network::Egress;
+use crate::rbd::Pool;
 use crate::service_plan::ServicePlan;
 
 /// An OpenStack service.
@@ -41,6 +44,10 @@ pub trait Service: Send + Sync + Sized + 'static {
     const FOLDER: &'static str;
     /// The path of the API's version in its URLs, such as `/v3`; empty for a service without one.
     const VERSION: &'static str = "";
+
+    /// A program in Python that API pods run when they are asked for it, with `health.json` as its argument: what it prints is an
+    /// input ([`ServicePlan::report`]). It is for what the service alone knows, such as the room on its backends.
+    const REPORT: Option<&'static str> = None;
 
     /// Whether the database stays whatever `spec.deletionPolicy` says.
     const DATABASE_STAYS: bool = false;
@@ -101,6 +108,10 @@ pub struct OwnSteps {
     pub after: Vec<Step>,
     /// When to look again, though nothing changed.
     pub requeue_after: Option<Duration>,
+    /// Steps that have left the plan on purpose: what they made is deleted now, and not when everything else is done.
+    pub removed: Vec<StepName>,
+    /// Fields of the status of its own.
+    pub status: Vec<(&'static str, Value)>,
 }
 
 /// What a service consists of.
@@ -114,6 +125,12 @@ pub struct Description {
     pub identity: Option<Identity>,
     /// Where it caches.
     pub cache: Option<Servers>,
+    /// The Ceph pools that it stores data in.
+    pub pools: Vec<Pool>,
+    /// Where its pods agree on who does what; each pod for itself when absent.
+    pub coordination: Option<Coordinator>,
+    /// Other services that it calls, which its pods have to reach.
+    pub calls: Vec<Egress>,
     /// Secrets that it needs beyond those.
     pub secrets: Vec<NeededSecret>,
     /// What runs, in the order in which an upgrade replaces it.

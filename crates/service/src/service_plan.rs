@@ -32,10 +32,11 @@ use crate::migrations::Schemas;
 use crate::network::{self, Traffic};
 use crate::parts::Parts;
 use crate::pod::Mount;
+use crate::rotated_account::RotatedAccounts;
 use crate::service::{OwnSteps, Service};
 use crate::upgrade::{MigrationPhase, Offline, Progress};
 use crate::workload::Workload;
-use crate::{api, dependencies, health, operations, policy, record, tls};
+use crate::{api, dependencies, health, operations, policy, rbd, record, tls};
 
 /// Hint for when the API does not answer and ingress is restricted.
 const UNREACHED: &str = "it is probed through the API server, which may not reach it: spec.networkPolicy.ingress has to name \
@@ -90,7 +91,7 @@ pub(crate) fn render<S: Service>(parts: &Parts<'_, S>, backing: &BackingServices
 impl<S: Service> ServicePlan<'_, S> {
     /// All steps.
     pub(crate) fn plan(&self) -> Plan {
-        let OwnSteps { before, after, requeue_after } = S::steps(self);
+        let OwnSteps { before, after, requeue_after, removed, status } = S::steps(self);
         let mut plan = Plan::new().step(self.record()).step(self.secrets()).step(self.dependencies());
         plan.steps.extend(self.services());
         plan.steps.extend(before);
@@ -102,15 +103,18 @@ impl<S: Service> ServicePlan<'_, S> {
         plan.steps.extend(self.without_pods(after));
         plan = plan.step(self.contract());
         plan.steps.extend(self.auth());
+        plan = self.try_accounts(plan);
         plan.steps.extend(self.health());
+        plan.steps.extend(self.pools());
         plan.steps.extend(self.route());
         plan.requeue_after = requeue_after;
-        plan
+        plan.removed_steps.extend(removed);
+        status.into_iter().fold(plan, |plan, (field, value)| plan.status(field, value))
     }
 
     /// What goes on while the spec is wrong.
     pub(crate) fn maintenance(&self) -> Plan {
-        let OwnSteps { before, after, requeue_after } = S::maintenance(self);
+        let OwnSteps { before, after, requeue_after, .. } = S::maintenance(self);
         let mut plan = Plan::new();
         plan.steps = before.into_iter().chain(after).collect();
         plan.requeue_after = requeue_after;
@@ -223,7 +227,9 @@ impl<S: Service> ServicePlan<'_, S> {
         let step =
             Step::new("MessagingReady").node("messaging", ["secrets"]).done("the virtual host and its account exist");
         let step = step.reasons("MessagingAvailable", "WaitingForRabbitMQ");
-        let children: Vec<Child> = buses.iter().flat_map(crate::messaging::Bus::objects).collect();
+        let rotated = buses.iter().map(|bus| Some((bus, RotatedAccounts::find(self.inputs, bus.secret()).ok()?)));
+        let Some(rotated) = rotated.collect::<Option<Vec<_>>>() else { return Some(step.undecided([])) };
+        let children: Vec<Child> = rotated.iter().flat_map(|(bus, accounts)| bus.objects(accounts)).collect();
         Some(match self.resolved.err().filter(|missing| !missing.messaging.is_empty()) {
             Some(missing) => step.undecided(missing.messaging.clone()),
             None if children.is_empty() => step.childless(),
@@ -255,9 +261,21 @@ impl<S: Service> ServicePlan<'_, S> {
             files = files.file(name, content);
         }
         files = files.file("health.py", include_str!("health.py").into());
+        let pools: Vec<Value> = resolved.backing.pools.iter().map(|pool| pool.settings(S::FOLDER)).collect();
         for component in &description.components {
             let checks = resolved.backing.checks(component.needs_database, component.needs_bus);
-            files = files.file(health::settings(component.health()), health::content(&checks, component.wsgi()));
+            let settings =
+                health::content(&checks, component.wsgi(), &pools, Self::report_settings(component, resolved));
+            files = files.file(health::settings(component.health()), settings);
+        }
+        for (name, content) in resolved.backing.pools.iter().flat_map(|pool| pool.files(S::FOLDER)) {
+            files = files.file(name, content);
+        }
+        if let Some(program) = S::REPORT {
+            files = files.file("report.py", program.into());
+        }
+        if !pools.is_empty() {
+            files = files.file("pools.py", rbd::ASK.into());
         }
         if !resolved.backing.rules.is_empty() {
             files = files.file("policy.yaml", policy::render(&resolved.backing.rules).into());
@@ -462,7 +480,8 @@ impl<S: Service> ServicePlan<'_, S> {
     fn component(&self, component: &Component, resolved: &Resolved) -> Vec<Child> {
         let Parts { instance, image, shared, object, .. } = self.parts;
         let access = object.exposure().network_policy.as_ref();
-        let ports: Vec<i32> = component.ports().iter().map(|(_, port)| *port).collect();
+        let mut ports: Vec<i32> = component.ports().iter().map(|(_, port)| *port).collect();
+        ports.extend(self.parts.health_port().filter(|_| component.name == API));
         let pods = instance.selector(&component.name);
         let egress = Some(resolved.backing.egress());
         let traffic = Traffic { component: &component.name, pods, ports: &ports, egress };
@@ -529,7 +548,7 @@ impl<S: Service> ServicePlan<'_, S> {
         }
         let look = format!("kubectl logs deployment/{} -n {}", workload.name, self.parts.instance.namespace);
         Some(match self.inputs.answer(&probe) {
-            Some(Ok(())) => step,
+            Some(Ok(_)) => step,
             Some(Err(said)) => {
                 let restricted = network::is_restricted(self.parts.object.exposure().network_policy.as_ref());
                 let wait = if restricted { wait.because(UNREACHED) } else { wait };

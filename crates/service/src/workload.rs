@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{
     DaemonSet, DaemonSetSpec, Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment, StatefulSet,
     StatefulSetSpec,
 };
-use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodTemplateSpec};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -15,7 +15,7 @@ use crate::component::{Component, Kind, Runs};
 use crate::health;
 use crate::instance::Instance;
 use crate::pod::{Mount, Pod, Shared, container, resources, spread};
-use crate::wsgi::GRACE_SECONDS;
+use crate::wsgi::{GRACE_SECONDS, Wsgi};
 
 /// A component, and what all of its pods get.
 #[derive(Debug)]
@@ -62,14 +62,7 @@ impl Workload<'_> {
                 spec: Some(DeploymentSpec {
                     replicas,
                     selector,
-                    strategy: Some(DeploymentStrategy {
-                        type_: Some("RollingUpdate".into()),
-                        // A new pod is ready before an old one goes, so that no request is turned away.
-                        rolling_update: Some(RollingUpdateDeployment {
-                            max_unavailable: Some(IntOrString::Int(0)),
-                            max_surge: Some(IntOrString::Int(1)),
-                        }),
-                    }),
+                    strategy: Some(strategy(component)),
                     template,
                     ..DeploymentSpec::default()
                 }),
@@ -133,7 +126,8 @@ impl Workload<'_> {
         };
         let mut template = pod.template();
         if let Some(spec) = &mut template.spec {
-            spec.termination_grace_period_seconds = Some(GRACE_SECONDS);
+            spec.termination_grace_period_seconds =
+                Some(self.component.wsgi().map_or(GRACE_SECONDS, Wsgi::grace_seconds));
             if self.component.kind != Kind::DaemonSet {
                 spec.topology_spread_constraints = Some(spread(self.instance, name, scheduling.as_ref()));
             }
@@ -142,6 +136,15 @@ impl Workload<'_> {
     }
 
     fn container(&self) -> Container {
+        let mut container = self.program();
+        if self.component.knows_address {
+            // First, for what follows may name it.
+            container.env.get_or_insert_default().insert(0, address());
+        }
+        container
+    }
+
+    fn program(&self) -> Container {
         let Component { name, env, resources: size, .. } = self.component;
         let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (*name, value.as_str())).collect();
         match &self.component.runs {
@@ -163,4 +166,25 @@ impl Workload<'_> {
             }
         }
     }
+}
+
+fn strategy(component: &Component) -> DeploymentStrategy {
+    if component.one_at_a_time {
+        return DeploymentStrategy { type_: Some("Recreate".into()), rolling_update: None };
+    }
+    DeploymentStrategy {
+        type_: Some("RollingUpdate".into()),
+        // A new pod is ready before an old one goes, so that no request is turned away.
+        rolling_update: Some(RollingUpdateDeployment {
+            max_unavailable: Some(IntOrString::Int(0)),
+            max_surge: Some(IntOrString::Int(1)),
+        }),
+    }
+}
+
+/// The pod's own address.
+fn address() -> EnvVar {
+    let field = ObjectFieldSelector { field_path: "status.podIP".into(), ..ObjectFieldSelector::default() };
+    let source = EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() };
+    EnvVar { name: "POD_IP".into(), value_from: Some(source), ..EnvVar::default() }
 }

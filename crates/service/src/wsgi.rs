@@ -4,6 +4,8 @@
 //! pod is ready, and never whether it is restarted: a pod without a database leaves the Service, and comes back with the
 //! database. A pod that is busy stays ready, for the others would be busier without it.
 
+use std::fmt::Write as _;
+
 use c5c3_api::blocks::{LogFormat, Resources};
 use k8s_openapi::api::core::v1::{
     Container, ContainerPort, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, Probe, TCPSocketAction,
@@ -20,7 +22,7 @@ pub const THREADS: i32 = 4;
 /// How many processes each pod has.
 pub const PROCESSES: i32 = 2;
 
-/// How long a pod that is to end may take for it: at first it goes on serving until no client connects any more (`drain.py`
+/// How long a pod of a worker, or of an API with short requests, that is to end may take for it: at first it goes on serving until no client connects any more (`drain.py`
 /// says for how long at most), then requests that are under way are finished.
 pub const GRACE_SECONDS: i64 = 60;
 
@@ -29,6 +31,15 @@ pub const CONTAINER: &str = "api";
 
 /// How long those requests may take.
 const MERCY_SECONDS: i64 = 20;
+
+/// How long they may take where bodies are of any length, such as images.
+const UPLOAD_SECONDS: i64 = 3600;
+
+/// How long a client may send nothing in the middle of such a body.
+const UPLOAD_PAUSE_SECONDS: i32 = 120;
+
+/// The largest piece of such a body that a client may send at once: clients choose it, and one of 1 MiB would be refused.
+const UPLOAD_PIECE_BYTES: i32 = 64 << 20;
 
 /// The longest that a request may take, unless a service or a spec says otherwise; a worker that is stuck is replaced after it.
 pub const HARAKIRI_SECONDS: i32 = 60;
@@ -55,8 +66,14 @@ pub struct Wsgi {
     pub processes: i32,
     /// How many threads each of them has.
     pub threads: i32,
-    /// The longest that a request may take, in seconds.
+    /// The longest that a request may take, in seconds; 0 for any time.
     pub harakiri: i32,
+    /// Whether bodies are of any length, and requests with them take as long as their clients do.
+    pub uploads: bool,
+    /// What the application finds in `sys.argv`.
+    pub arguments: &'static [&'static str],
+    /// Commands that are run every so many minutes beside the application.
+    pub every: Vec<(i32, String)>,
     /// Whether requests are logged, and how.
     pub access_log: Option<LogFormat>,
     /// What is called before it is loaded: `{"call": "module:function", "args": [...]}`.
@@ -84,11 +101,28 @@ impl Wsgi {
             processes: PROCESSES,
             threads: THREADS,
             harakiri: HARAKIRI_SECONDS,
+            uploads: false,
+            arguments: &[],
+            every: Vec::new(),
             access_log: None,
             hooks: Vec::new(),
             warm: &[],
             tls: false,
         }
+    }
+
+    /// The same for bodies of any length, and with more threads: each upload holds one.
+    pub fn uploads(self) -> Self {
+        Self { uploads: true, harakiri: 0, threads: 2 * THREADS, ..self }
+    }
+
+    /// How long a pod that is to end may take for it.
+    pub(crate) fn grace_seconds(&self) -> i64 {
+        GRACE_SECONDS - MERCY_SECONDS + self.mercy_seconds()
+    }
+
+    fn mercy_seconds(&self) -> i64 {
+        if self.uploads { UPLOAD_SECONDS } else { MERCY_SECONDS }
     }
 
     /// The port that says whether the pod is ready.
@@ -115,6 +149,22 @@ impl Wsgi {
             Some(LogFormat::Text) => format!("log-format = {ACCESS_TEXT}"),
             Some(LogFormat::Json) => format!("log-format = {ACCESS_JSON}"),
         };
+        let mut more = String::new();
+        if *harakiri > 0 {
+            let _ = writeln!(more, "harakiri = {harakiri}");
+        }
+        if self.uploads {
+            let _ = writeln!(more, "socket-timeout = {UPLOAD_PAUSE_SECONDS}");
+            let _ = writeln!(more, "chunked-input-timeout = {UPLOAD_PAUSE_SECONDS}");
+            let _ = writeln!(more, "chunked-input-limit = {UPLOAD_PIECE_BYTES}");
+        }
+        for argument in self.arguments {
+            let _ = writeln!(more, "pyargv = {argument}");
+        }
+        for (minutes, command) in &self.every {
+            let _ = writeln!(more, "cron2 = minute=-{minutes},unique=1 {command}");
+        }
+        let mercy = self.mercy_seconds();
         let host = if self.tls { "127.0.0.1" } else { "" };
         // On SIGTERM requests that are under way are finished. Headers hold tokens of any size.
         format!(
@@ -134,8 +184,8 @@ impl Wsgi {
              die-on-term = true\n\
              hook-master-start = unix_signal:15 gracefully_kill_them_all\n\
              exit-on-reload = true\n\
-             worker-reload-mercy = {MERCY_SECONDS}\n\
-             harakiri = {harakiri}\n\
+             worker-reload-mercy = {mercy}\n\
+             {more}\
              buffer-size = 65535\n\
              http-auto-chunked = true\n\
              http-chunked-input = true\n\

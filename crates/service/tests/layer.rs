@@ -203,3 +203,113 @@ fn the_layer_is_a_controller() {
     let operator = Operator::new(Aviary::MANAGER).controller(ServiceController::<Aviary>::default);
     assert_eq!(operator.kinds().len(), 1);
 }
+
+/// The Secret of an account that a CredentialRotation has made.
+fn account(name: &str, username: &str) -> Value {
+    secret(name, &[("username", username), ("password", &format!("{username}-word"))])
+}
+
+/// The Secret that the service reads while its accounts are rotated: the one in use, all that have to exist, those revoked.
+fn rotated(name: &str, username: &str, kept: &str, revoked: &str) -> Value {
+    let mut target = account(name, username);
+    target["metadata"]["annotations"] = json!({"c5c3.io/accounts": kept, "c5c3.io/revoked-accounts": revoked});
+    target
+}
+
+/// A world in which the accounts of the database and of the broker are rotated, with these objects on the servers.
+fn rotating(active: &str, kept: [&str; 2], revoked: &str, objects: &[&Value]) -> World<Aviary> {
+    let of = |prefix: &str, which: &str| {
+        let names = which.split_whitespace().map(|one| format!("{prefix}-{one}"));
+        names.collect::<Vec<_>>().join(",")
+    };
+    let kept = kept.join(" ");
+    let mut world = world();
+    for (prefix, target, first) in
+        [("db", "aviary-db-credentials", "heron"), ("mq", "aviary-rabbitmq-credentials", "egret")]
+    {
+        let username = |which: &str| if which == "v1" { first.to_owned() } else { format!("{first}-b") };
+        world = world.with(rotated(target, &username(active), &of(prefix, &kept), &of(prefix, revoked)));
+        for which in ["v1", "v2"] {
+            world = world.with(account(&format!("{prefix}-{which}"), &username(which)));
+        }
+    }
+    objects.iter().fold(world, |world, object| world.with((*object).clone()))
+}
+
+fn on_servers(plan: &Plan) -> Vec<String> {
+    let kinds = ["User", "Grant", "Permission"];
+    let all = plan.children().filter(|child| kinds.contains(&child.resource.kind.as_str()));
+    let mut all: Vec<String> =
+        all.map(|child| format!("{} {}", child.resource.group, child.reference().short())).collect();
+    all.sort();
+    all
+}
+
+fn states(plan: &Plan) -> Vec<String> {
+    let all = plan.status.get("accounts").and_then(Value::as_array).cloned().unwrap_or_default();
+    all.iter().map(|one| format!("{}={}", one["secret"].as_str().unwrap(), one["state"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn accounts_that_are_rotated_exist_side_by_side_each_with_a_password_of_its_own() {
+    let world = rotating("v1", ["v1", "v2"], "", &[]);
+    let plan = plan(&world, &json!({}));
+    let made = on_servers(&plan);
+    assert_eq!(made.iter().filter(|name| name.contains("k8s.mariadb.com user/")).count(), 2, "{made:#?}");
+    assert_eq!(made.iter().filter(|name| name.contains("k8s.mariadb.com grant/")).count(), 4, "{made:#?}");
+    assert_eq!(made.iter().filter(|name| name.contains("rabbitmq.com user/")).count(), 2, "{made:#?}");
+    assert_eq!(made.iter().filter(|name| name.contains("rabbitmq.com permission/")).count(), 2, "{made:#?}");
+    let passwords = plan.children().filter(|child| child.resource.kind == "User").map(|child| {
+        let spec = &child.object.data["spec"];
+        let secret = [&spec["passwordSecretKeyRef"]["name"], &spec["importCredentialsSecret"]["name"]];
+        secret.iter().find_map(|name| name.as_str()).unwrap().to_owned()
+    });
+    assert_eq!(passwords.collect::<Vec<_>>(), ["db-v1", "db-v2", "mq-v1", "mq-v2"]);
+    assert_eq!(states(&plan), ["db-v1=Pending", "db-v2=Pending", "mq-v1=Pending", "mq-v2=Pending"]);
+}
+
+#[test]
+fn an_account_that_is_revoked_leaves_its_server_and_is_tried_when_it_is_gone() {
+    let both = plan(&rotating("v2", ["v1", "v2"], "", &[]), &json!({}));
+    let live: Vec<Value> = both
+        .children()
+        .filter(|child| ["User", "Grant", "Permission"].contains(&child.resource.kind.as_str()))
+        .map(|child| {
+            let mut live = serde_json::to_value(&child.object).unwrap();
+            live["apiVersion"] = child.resource.api_version.clone().into();
+            live["kind"] = child.resource.kind.clone().into();
+            live["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+            live
+        })
+        .collect();
+    let is_of = |object: &Value, user: &str| {
+        let names = both.children().find(|child| {
+            child.resource.kind == object["kind"].as_str().unwrap()
+                && child.reference().name == object["metadata"]["name"]
+        });
+        names.unwrap().object.data["spec"].to_string().contains(user)
+    };
+    let all: Vec<&Value> = live.iter().collect();
+    let available = plan(&rotating("v2", ["v1", "v2"], "", &all), &json!({}));
+    assert_eq!(states(&available)[..2], ["db-v1=Available", "db-v2=Available"], "pods have not rolled");
+    let tried = |plan: &Plan| {
+        let settings = file(plan, "gate-accounts", "accounts.json");
+        let settings: Vec<Value> = serde_json::from_str(&settings).unwrap();
+        let one = |one: &Value| format!("{} {}", one["secret"].as_str().unwrap(), one["accepted"]);
+        settings.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(tried(&available), ["db-v2 true", "mq-v2 true"]);
+
+    let leaving = plan(&rotating("v2", ["v2", ""], "v1", &all), &json!({}));
+    assert_eq!(on_servers(&leaving).len(), 5, "{:#?}", on_servers(&leaving));
+    assert_eq!(states(&leaving), ["db-v2=Available", "db-v1=Revoking", "mq-v2=Available", "mq-v1=Revoking"]);
+    assert!(!leaving.children().any(|child| child.reference().name.starts_with("gate-accounts")));
+
+    let newer = |object: &&&Value| is_of(object, "heron-b") || is_of(object, "mq-v2");
+    let kept: Vec<&Value> = all.iter().filter(newer).copied().collect();
+    let deleted = plan(&rotating("v2", ["v2", ""], "v1", &kept), &json!({}));
+    assert_eq!(states(&deleted)[1], "db-v1=Revoked", "{:?}", states(&deleted));
+    assert!(tried(&deleted).contains(&"db-v1 false".to_owned()), "{:?}", tried(&deleted));
+    let says = format!("{} {:?}", Value::Object(deleted.status.clone()), deleted.events);
+    assert!(!says.contains("heron-b-word"), "{says}");
+}

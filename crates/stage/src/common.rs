@@ -1,6 +1,6 @@
 //! The fields that every service has: what becomes of a change of each.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Becomes::{Effect, Refused};
 use crate::{Row, World, secret};
@@ -138,6 +138,86 @@ pub const COMMON: &[Row] = &[
     ("uwsgi.harakiri", "{}", r#"{"uwsgi": {"harakiri": 600}}"#, Effect),
 ];
 
+/// Fields of every service that signs in to Keystone.
+pub const SIGNS_IN: &[Row] = &[
+    ("keystone.authUrl", "{}", r#"{"keystone": {"authUrl": "https://id.example.net/identity"}}"#, Effect),
+    (
+        "keystone.appCredentialRef.secretName",
+        "{}",
+        r#"{"keystone": {"appCredentialRef": {"secretName": "other"}}}"#,
+        Effect,
+    ),
+    ("keystone.appCredentialRef.name", "{}", r#"{"keystone": {"appCredentialRef": {"name": "other"}}}"#, Effect),
+    ("keystone.region", "{}", r#"{"keystone": {"region": "North"}}"#, Effect),
+    ("keystone.caSecretRef.name", "{}", r#"{"keystone": {"caSecretRef": {"name": "keystone-ca"}}}"#, Effect),
+    (
+        "keystone.caSecretRef.key",
+        r#"{"keystone": {"caSecretRef": {"name": "keystone-ca"}}}"#,
+        r#"{"keystone": {"caSecretRef": {"key": "bundle.pem"}}}"#,
+        Effect,
+    ),
+    (
+        "keystone.applicationCredentialRef.name",
+        "{}",
+        r#"{"keystone": {"applicationCredentialRef": {"name": "other"}}}"#,
+        Effect,
+    ),
+    ("keystoneAuth.authUrl", "{}", r#"{"keystoneAuth": {"authUrl": "https://id.example.net/identity"}}"#, Effect),
+    (
+        "keystoneAuth.appCredentialRef.secretName",
+        "{}",
+        r#"{"keystoneAuth": {"appCredentialRef": {"secretName": "other"}}}"#,
+        Effect,
+    ),
+    (
+        "keystoneAuth.appCredentialRef.name",
+        "{}",
+        r#"{"keystoneAuth": {"appCredentialRef": {"name": "other"}}}"#,
+        Effect,
+    ),
+    (
+        "keystoneAuth.applicationCredentialRef.name",
+        "{}",
+        r#"{"keystoneAuth": {"applicationCredentialRef": {"name": "other"}}}"#,
+        Effect,
+    ),
+    ("keystoneAuth.region", "{}", r#"{"keystoneAuth": {"region": "North"}}"#, Effect),
+    ("keystoneAuth.caSecretRef.name", "{}", r#"{"keystoneAuth": {"caSecretRef": {"name": "keystone-ca"}}}"#, Effect),
+    (
+        "keystoneAuth.caSecretRef.key",
+        r#"{"keystoneAuth": {"caSecretRef": {"name": "keystone-ca"}}}"#,
+        r#"{"keystoneAuth": {"caSecretRef": {"key": "bundle.pem"}}}"#,
+        Effect,
+    ),
+    ("cache.backend", "{}", r#"{"cache": {"backend": "oslo_cache.memcache_pool"}}"#, Refused("has no backends")),
+    ("deletionPolicy", "{}", r#"{"deletionPolicy": "Delete"}"#, Effect),
+];
+
+/// The same for a kind whose `replicas`, `resources` and `scheduling` are at a field such as `api`.
+///
+/// # Panics
+/// If a row is not JSON.
+pub fn common_at(field: &str) -> Vec<Row> {
+    const MOVED: [&str; 3] = ["replicas", "resources", "scheduling"];
+    // Rows are constants elsewhere, and a test makes these once.
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let moved = |text: &str| {
+        let mut spec: Value = serde_json::from_str(text).expect("a row is JSON");
+        for name in MOVED {
+            if let Some(value) = spec.as_object_mut().and_then(|spec| spec.remove(name)) {
+                spec[field][name] = value;
+            }
+        }
+        leak(spec.to_string())
+    };
+    let row = |(path, before, after, becomes): &Row| {
+        let is_moved = MOVED.contains(&path.split('.').next().unwrap_or_default());
+        let path = if is_moved { leak(format!("{field}.{path}")) } else { path };
+        (path, moved(before), moved(after), *becomes)
+    };
+    COMMON.iter().map(row).collect()
+}
+
 /// A world in which each of these fields can have its effect.
 ///
 /// # Panics
@@ -153,9 +233,11 @@ where
         .with(secret("other-ca", &[("ca.crt", "CA")]))
         .with(secret("db-client", &[("tls.crt", "C"), ("tls.key", "K")]))
         .with(secret("other-client", &[("tls.crt", "C"), ("tls.key", "K")]))
+        .with(secret("other", &[("application_credential_id", "c3d4"), ("application_credential_secret", "another")]))
+        .with(secret("keystone-ca", &[("ca.crt", "CA"), ("bundle.pem", "CA")]))
         .with(secret("more-config", &[("config", "[DEFAULT]\ndebug = true\n")]));
     for (kind, name) in [("MariaDB", "mariadb"), ("StatefulSet", "memcached")] {
-        let is_it = |one: &&serde_json::Value| one["kind"] == kind && one["metadata"]["name"] == name;
+        let is_it = |one: &&Value| one["kind"] == kind && one["metadata"]["name"] == name;
         let mut other = world.objects.iter().find(is_it).expect("it is there by convention").clone();
         other["metadata"]["name"] = json!("other");
         world.objects.push(other);

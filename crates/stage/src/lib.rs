@@ -6,7 +6,7 @@ mod fields;
 mod stage;
 mod world;
 
-pub use common::{COMMON, everything};
+pub use common::{COMMON, SIGNS_IN, common_at, everything};
 pub use fields::{Becomes, Row, leaves, merge, outcome};
-pub use stage::{Jobs, PATIENCE, Running, Stage, ready_is};
-pub use world::{BackingObjects, World, file, ready, secret};
+pub use stage::{Jobs, PATIENCE, Running, Said, Stage, ready_is};
+pub use world::{BackingObjects, World, file, ready, secret, waits};

@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use c5c3_api::blocks::Condition as Said;
+use c5c3_api::blocks::Condition as Told;
 use c5c3_api::ext::external_secrets::{ClusterSecretStore, ClusterSecretStoreSpec, ExternalSecret, PushSecret};
 use c5c3_api::ext::mariadb::{Database, Grant, MariaDB, User};
-use c5c3_api::ext::rabbitmq::RabbitmqCluster;
+use c5c3_api::ext::rabbitmq::{self, Permission, RabbitmqCluster, Vhost};
 use c5c3_api::openstack::{Keystone, ServiceObject};
 use c5c3_harness::TestCluster;
 use c5c3_kit::http::Readiness;
@@ -42,9 +42,26 @@ pub struct Stage<S> {
     pub client: Client,
     /// What Jobs do.
     pub jobs: Jobs,
+    /// What the API's pods answer when they are asked for the service's own report.
+    pub report: Said,
     operator: fn(bool) -> Operator,
     tasks: Vec<JoinHandle<()>>,
     service: PhantomData<S>,
+}
+
+/// A text that an API answers with.
+#[derive(Clone, Debug, Default)]
+pub struct Said(Arc<Mutex<String>>);
+
+impl Said {
+    /// Answers with this from now on.
+    pub fn is(&self, text: &str) {
+        text.clone_into(&mut self.0.lock().expect("no test panics with the lock"));
+    }
+
+    fn text(&self) -> String {
+        self.0.lock().expect("no test panics with the lock").clone()
+    }
 }
 
 /// Which Jobs do not end.
@@ -85,7 +102,7 @@ impl Drop for Running {
 pub fn ready_is<K: ServiceObject>(status: &'static str, reason: &'static str) -> impl Condition<K> {
     move |object: Option<&K>| {
         let conditions = object.and_then(ServiceObject::status).map(|status| &status.conditions);
-        let is_it = |condition: &Said| {
+        let is_it = |condition: &Told| {
             condition.r#type == "Ready"
                 && format!("{:?}", condition.status) == status
                 && condition.reason.as_deref() == Some(reason)
@@ -108,7 +125,12 @@ where
         let own = c5c3_api::find(&S::Kind::api_version(&()), &S::Kind::kind(&())).expect("a kind of ours");
         cluster.install(&own.crd()).await.expect("its definition is taken");
         let mut definitions = vec![open::<MariaDB>(), open::<Database>(), open::<User>(), open::<Grant>()];
-        definitions.push(open::<RabbitmqCluster>());
+        definitions.extend([
+            open::<RabbitmqCluster>(),
+            open::<Vhost>(),
+            open::<rabbitmq::User>(),
+            open::<Permission>(),
+        ]);
         if S::Kind::kind(&()) != Keystone::kind(&()) {
             definitions.push(open::<Keystone>());
         }
@@ -116,17 +138,21 @@ where
             cluster.install(&definition).await.expect("a definition is taken");
         }
         cluster.namespace_named("cloud").await.expect("a namespace is made");
-        let (jobs, none) = (Jobs::default(), Jobs::default());
+        let (jobs, none, report) = (Jobs::default(), Jobs::default(), Said::default());
+        report.is("{}");
         let tasks = vec![
             tokio::spawn(look_after::<Job>(client.clone(), jobs.clone(), done)),
             tokio::spawn(look_after::<Deployment>(client.clone(), none.clone(), available)),
             tokio::spawn(look_after::<StatefulSet>(client.clone(), none.clone(), available)),
             tokio::spawn(look_after::<Database>(client.clone(), none.clone(), is_ready)),
             tokio::spawn(look_after::<User>(client.clone(), none.clone(), is_ready)),
-            tokio::spawn(look_after::<Grant>(client.clone(), none, is_ready)),
-            tokio::spawn(answer(client.clone())),
+            tokio::spawn(look_after::<Grant>(client.clone(), none.clone(), is_ready)),
+            tokio::spawn(look_after::<Vhost>(client.clone(), none.clone(), is_current)),
+            tokio::spawn(look_after::<rabbitmq::User>(client.clone(), none.clone(), is_current)),
+            tokio::spawn(look_after::<Permission>(client.clone(), none, is_current)),
+            tokio::spawn(answer(client.clone(), report.clone())),
         ];
-        let stage = Self { cluster, client, jobs, operator, tasks, service: PhantomData };
+        let stage = Self { cluster, client, jobs, report, operator, tasks, service: PhantomData };
         for object in &world.objects {
             // The Keystone of the world is a fixture for other services; tests of Keystone create their own.
             if object["kind"] != S::Kind::kind(&()).as_ref() {
@@ -213,11 +239,25 @@ where
     /// If it is not so in time.
     pub async fn until(&self, what: impl Condition<S::Kind>) -> S::Kind {
         let api = self.objects();
-        let found = tokio::time::timeout(PATIENCE, await_condition(api.clone(), "gate", what)).await;
+        let found = tokio::time::timeout(PATIENCE, Box::pin(await_condition(api.clone(), "gate", what))).await;
         let Ok(found) = found else {
             panic!("not in time: {:#?}", api.get("gate").await.ok().as_ref().and_then(ServiceObject::status))
         };
         found.expect("a watch works").expect("the object is there")
+    }
+
+    /// Brings an object up by an operator with the rights that it declares, and returns what it was refused.
+    ///
+    /// # Panics
+    /// If the object does not get ready.
+    pub async fn refused_with_own_rights(&self, object: &Value) -> Vec<String> {
+        let access = (self.operator)(false).access().clone();
+        let limited = self.cluster.limited("few-rights", "cloud", access.in_namespaces(), access.in_cluster());
+        let limited = limited.await.expect("an account is made");
+        let _running = self.operate_as(limited.client.clone(), Some("cloud".into()));
+        self.create(object).await;
+        self.until_ready().await;
+        limited.refused()
     }
 
     /// Waits until the object `gate` is ready.
@@ -285,26 +325,38 @@ fn is_ready(_: &DynamicObject) -> Value {
     json!({"conditions": [{"type": "Ready", "status": "True", "reason": "Created", "message": "", "lastTransitionTime": THEN}]})
 }
 
-/// An API that answers everything, behind the Service `gate`.
-async fn answer(client: Client) {
+fn is_current(object: &DynamicObject) -> Value {
+    let mut status = is_ready(object);
+    status["observedGeneration"] = json!(object.metadata.generation);
+    status
+}
+
+/// An API that answers everything, behind the Services `gate` and `gate-api`; and its report.
+async fn answer(client: Client, report: Said) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback can be bound");
     let port = listener.local_addr().expect("it has an address").port();
-    let slice: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "gate-1", "namespace": "cloud", "labels": {"kubernetes.io/service-name": "gate"}},
-        "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}],
-        "ports": [{"name": "api", "port": port, "protocol": "TCP"}],
-    }))
-    .expect("a slice is one");
     let resource = ApiResource::erase::<EndpointSlice>(&());
     let slices: Api<DynamicObject> = Api::namespaced_with(client, "cloud", &resource);
-    slices.create(&PostParams::default(), &slice).await.expect("a slice is made");
+    for service in ["gate", "gate-api"] {
+        let ports = ["api", "health"].map(|name| json!({"name": name, "port": port, "protocol": "TCP"}));
+        let labels = json!({"kubernetes.io/service-name": service});
+        let slice: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": format!("{service}-1"), "namespace": "cloud", "labels": labels},
+            "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}], "ports": ports,
+        }))
+        .expect("a slice is one");
+        slices.create(&PostParams::default(), &slice).await.expect("a slice is made");
+    }
     loop {
         let Ok((mut connection, _)) = listener.accept().await else { return };
+        let report = report.clone();
         tokio::spawn(async move {
             let mut request = [0; 4096];
-            let _ = connection.read(&mut request).await;
-            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}").await;
+            let read = connection.read(&mut request).await.unwrap_or(0);
+            let body = if request[..read].starts_with(b"GET /report ") { report.text() } else { "{}".to_owned() };
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let _ = connection.write_all((head + &body).as_bytes()).await;
         });
     }
 }

@@ -45,6 +45,14 @@ pub fn ready(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
            "spec": spec, "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Fine", "message": ""}]}})
 }
 
+/// What a plan waits for: the condition and the message of each wait, a line each.
+pub fn waits(plan: &Plan) -> String {
+    let of = |step: &c5c3_kit::Step| -> Vec<String> {
+        step.waits.iter().map(|wait| format!("{}: {}", step.condition, wait.message(Some("cloud")))).collect()
+    };
+    plan.steps.iter().flat_map(of).collect::<Vec<_>>().join("\n")
+}
+
 /// What a service needs beside its own Secrets.
 #[derive(Clone, Copy, Debug)]
 pub struct BackingObjects;
@@ -87,8 +95,12 @@ where
             &format!("{}-keystone-credentials", S::NAME),
             &[("application_credential_id", "a1b2"), ("application_credential_secret", "app$ecret")],
         ));
-        all.extend(objects);
-        Self { objects: all, now: "2026-01-01T00:00:00Z", answer: None, service: PhantomData }
+        all.push(secret(
+            &format!("{}-rabbitmq-credentials", S::NAME),
+            &[("username", "messenger"), ("password", "mq$ecret")],
+        ));
+        let world = Self { objects: all, now: "2026-01-01T00:00:00Z", answer: None, service: PhantomData };
+        objects.into_iter().fold(world, Self::with)
     }
 
     /// An object of that spec, called `gate`.

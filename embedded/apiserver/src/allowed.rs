@@ -59,7 +59,7 @@ impl Server {
         if kept { Err(ApiError::forbidden_object(resource, name, "this namespace may not be deleted")) } else { Ok(()) }
     }
 
-    /// Nobody grants what they do not have.
+    /// No one grants what they do not have.
     fn may_be_granted(&self, call: &Call<'_>, old: Option<&Value>, new: &Value) -> Result<(), ApiError> {
         if call.served.resource.group != "rbac.authorization.k8s.io" {
             return Ok(());

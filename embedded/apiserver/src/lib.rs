@@ -10,7 +10,7 @@
 //!
 //! Bodies may be protobuf; answers are JSON. What only a node knows (logs, exec, port-forward) is fetched from it, by
 //! way of `nodes/`. Not served: the aggregation layer. Requests for
-//! certificates are kept, and approved by whoever may write their `approval`; nobody signs them.
+//! certificates are kept, and approved by whoever may write their `approval`; no one signs them.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

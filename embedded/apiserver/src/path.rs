@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use c5c3_kinds::Verb;
 use http::Method;
+use percent_encoding::percent_decode_str;
 
 /// The parameters of a query, decoded; the last of several with one name counts.
 #[derive(Clone, Debug, Default)]
@@ -48,22 +49,13 @@ pub fn every(query: &str, name: &str) -> Vec<String> {
     pairs.filter(|(found, _)| decode(found) == name).map(|(_, value)| decode(value)).collect()
 }
 
+/// A part of a query, in which a plus stands for a space.
 fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut decoded, mut index) = (Vec::with_capacity(bytes.len()), 0);
-    while index < bytes.len() {
-        let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        match (bytes[index], hex(index + 1), hex(index + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push(u8::try_from(high * 16 + low).unwrap_or_default());
-                index += 2;
-            }
-            (b'+', _, _) => decoded.push(b' '),
-            (byte, _, _) => decoded.push(byte),
-        }
-        index += 1;
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    unescape(&text.replace('+', " "))
+}
+
+fn unescape(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// A request for a resource.
@@ -95,7 +87,7 @@ pub enum Asked {
 impl Asked {
     /// Reads a path. Percent-escapes are decoded per segment, so that a name cannot smuggle in a slash.
     pub fn parse(path: &str) -> Self {
-        let parts: Vec<String> = path.trim_matches('/').split('/').map(decode).collect();
+        let parts: Vec<String> = path.trim_matches('/').split('/').map(unescape).collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let (group, version, rest) = match parts.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),

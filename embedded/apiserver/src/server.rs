@@ -278,7 +278,7 @@ impl Server {
             return Ok(());
         }
         let message = format!("Timeout: Too large resource version: {revision}, current: {current}");
-        // Clients know the case by its cause, and list anew.
+        // Clients know the case by its cause, and list again.
         let details =
             json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]});
         let error = ApiError::new(StatusCode::GATEWAY_TIMEOUT, Reason::Timeout, message);

@@ -127,7 +127,7 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, Reason::Forbidden, message)
     }
 
-    /// Nobody may do that to this object.
+    /// No one may do that to this object.
     pub fn forbidden_object(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified_plural());
         Self { message, ..Self::about(StatusCode::FORBIDDEN, Reason::Forbidden, resource, name, "") }

@@ -18,7 +18,7 @@ pub struct Authenticator {
     service_accounts: ServiceAccountTokens,
 }
 
-/// Only the hash is kept: memory that leaks gives nobody a token.
+/// Only the hash is kept: memory that leaks gives no one a token.
 #[derive(Debug)]
 struct StaticToken {
     hash: [u8; SHA256_OUTPUT_LEN],
@@ -59,7 +59,7 @@ impl Authenticator {
         self.bearer_for(token, self.service_accounts.audiences(), lookup, now)
     }
 
-    /// Whose token this is, asked by somebody for audiences of their own (TokenReview).
+    /// Whose token this is, asked by someone for audiences of their own (TokenReview).
     pub fn bearer_for(
         &self,
         token: &str,
@@ -74,7 +74,7 @@ impl Authenticator {
             let (claims, audiences) = self.service_accounts.verify(token, audiences, lookup, now)?;
             return Ok(Authenticated { user: claims.user(), audiences });
         };
-        // A static token says nothing of audiences: it is for the API, and for nobody else.
+        // A static token says nothing of audiences: it is for the API, and for no one else.
         let ours = self.service_accounts.audiences();
         let shared: Vec<_> = audiences.iter().filter(|a| ours.contains(a)).cloned().collect();
         if shared.is_empty() {

@@ -1,4 +1,4 @@
-//! Acting as somebody else: the `Impersonate-*` headers, and what one must be allowed for each of them.
+//! Acting as someone else: the `Impersonate-*` headers, and what one must be allowed for each of them.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::pki::Identity;
 
-/// Name of the cluster, the context and the user; a file that names any other is somebody's own and is not overwritten.
+/// Name of the cluster, the context and the user; a file that names any other is someone's own and is not overwritten.
 const NAME: &str = "c5c3";
 
 /// What a client shows.

@@ -1,6 +1,6 @@
 //! TLS with what pods serve: they have certificates of anybody's, so that these prove nothing.
 //!
-//! It is for those who ask whether somebody answers, or pass on what a client says; nothing secret is sent there.
+//! It is for those who ask whether someone answers, or pass on what a client says; nothing secret is sent there.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether somebody else was faster: the next try sees what they did.
+    /// Whether someone else was faster: the next try sees what they did.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 409)
     }

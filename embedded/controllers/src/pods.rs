@@ -33,7 +33,7 @@ pub(crate) fn from_template<O: Kind>(template: &PodTemplateSpec, owner: &O) -> P
     }
 }
 
-/// The phase that a pod is in: `Pending` until somebody says otherwise.
+/// The phase that a pod is in: `Pending` until someone says otherwise.
 pub(crate) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
 }

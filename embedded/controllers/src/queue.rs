@@ -17,7 +17,7 @@ pub(crate) type Again = Option<Duration>;
 
 /// How soon a failure is tried again at first, as upstream's rate limiter has it.
 const SHORTEST: Duration = Duration::from_millis(5);
-/// How late it is tried again at most. Upstream goes to a thousand seconds, which nobody waits for on one machine.
+/// How late it is tried again at most. Upstream goes to a thousand seconds, which no one waits for on one machine.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// How often in a row each object failed.

@@ -1,4 +1,4 @@
-//! The addresses of a cluster: who has which. Pure arithmetic on three ranges.
+//! The addresses of a cluster, and which node has which. Pure arithmetic on three ranges.
 
 use std::net::Ipv4Addr;
 

@@ -21,7 +21,7 @@ use crate::{Programs, Runtime, Site};
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// How long it may take to end when asked to.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// How often it is looked at whether containerd still runs. One that we did not start tells nobody of its end.
+/// How often it is looked at whether containerd still runs. One that we did not start tells no one of its end.
 const EXIT_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the log's size is looked at.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);

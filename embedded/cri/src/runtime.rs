@@ -65,7 +65,7 @@ impl CallError {
         self.code == Code::DeadlineExceeded || (self.code == Code::Cancelled && self.reason.contains("Timeout expired"))
     }
 
-    /// Does nobody answer on the runtime's socket?
+    /// Does no one answer on the runtime's socket?
     pub fn is_unreachable(&self) -> bool {
         self.code == Code::Unavailable
     }
@@ -278,7 +278,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Opens a container's log file anew, after it was moved away.
+    /// Opens a container's log file again, after it was moved away.
     pub async fn reopen_container_log(&self, id: &str) -> Answer<()> {
         let question = v1::ReopenContainerLogRequest { container_id: id.to_owned() };
         let _: v1::ReopenContainerLogResponse = self.send(&Call::runtime("ReopenContainerLog", id), question).await?;

@@ -22,7 +22,7 @@ const BUSYBOX: &str = "/bin/busybox";
 /// Some nodes on this machine, without a kubelet. Needs root, and the packages that `tools/packages` installs.
 #[derive(Debug)]
 pub struct Machine {
-    /// The instance, which is nobody else's.
+    /// The instance, which is no one else's.
     pub instance: Instance,
     /// The links, with one node for each of [`sites`](Self::sites).
     pub network: Network,

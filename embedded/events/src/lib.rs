@@ -16,7 +16,7 @@ use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use serde_json::json;
 
-/// How long an event that repeats itself is counted rather than told anew.
+/// How long an event that repeats itself is counted rather than told again.
 const COUNTED: SignedDuration = SignedDuration::from_mins(10);
 /// The longest message that an API server takes.
 const LONGEST: usize = 1024;
@@ -75,7 +75,7 @@ impl Events {
         self.tell(&about.object_ref(&()), News::Warning, reason, message).await;
     }
 
-    /// Tells about an object. That an event cannot be written is logged, and stops nobody.
+    /// Tells about an object. That an event cannot be written is logged, and stops no one.
     pub async fn tell(&self, about: &ObjectReference, news: News, reason: &'static str, mut message: String) {
         message.truncate(message.floor_char_boundary(LONGEST));
         let uid = about.uid.clone().unwrap_or_default();

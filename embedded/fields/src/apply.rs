@@ -148,7 +148,7 @@ impl Apply<'_> {
         object
     }
 
-    /// Removes what the applier owned, no longer applies, and nobody else owns.
+    /// Removes what the applier owned, no longer applies, and no one else owns.
     ///
     /// What the configuration names stays even if that gives it no owner: an empty list does not. Upstream removes such
     /// a list, and puts it back with the next apply of the same configuration.

@@ -42,7 +42,7 @@ pub(crate) struct Owner {
     pub(crate) subresource: String,
     pub(crate) time: Option<String>,
     pub(crate) fields: FieldSet,
-    /// Whether the fields are still those of the entry that the owner was read from, which then need not be spelt anew.
+    /// Whether the fields are still those of the entry that the owner was read from, which then need not be spelt again.
     pub(crate) as_read: bool,
 }
 

@@ -48,7 +48,7 @@ impl FieldSet {
         Self { nodes }
     }
 
-    /// Adds a path. The empty path, the whole object, is nobody's and is not added.
+    /// Adds a path. The empty path, the whole object, is no one's and is not added.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
         let place = match self.place(first) {

@@ -10,8 +10,8 @@ use crate::writer::Writer;
 
 /// The object to store after a create, update or patch: `new` with `metadata.managedFields` brought up to date.
 ///
-/// What `new` changes relative to `live` belongs to the writer from now on and to nobody else; what it removes belongs
-/// to nobody. `live` is `None` for a create. A `live` without `metadata.uid` counts as a create too: for built-in kinds
+/// What `new` changes relative to `live` belongs to the writer from now on and to no one else; what it removes belongs
+/// to no one. `live` is `None` for a create. A `live` without `metadata.uid` counts as a create too: for built-in kinds
 /// the real server compares with an empty object of the type, so `{"spec": {}, "status": {}}` yields exactly its
 /// entries (no `.` in `f:spec`).
 ///

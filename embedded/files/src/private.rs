@@ -18,7 +18,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     // Links are followed, or renaming would replace the link and leave the file that it names.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let directory = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(directory);
-    // Created with mode 0600 and a name that nobody can guess.
+    // Created with mode 0600 and a name that no one can guess.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(content)?;
     file.as_file().sync_all()?;

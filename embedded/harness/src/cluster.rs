@@ -147,7 +147,7 @@ impl TestCluster {
         Ok(name)
     }
 
-    /// A name of the test's own, for what is in no namespace: `name` itself where nobody else is.
+    /// A name of the test's own, for what is in no namespace: `name` itself where no one else is.
     pub fn name(&self, name: &str) -> String {
         match self.inner.place {
             Place::Embedded(_) => name.to_owned(),
@@ -155,7 +155,7 @@ impl TestCluster {
         }
     }
 
-    /// An API group of the test's own, for definitions that it changes: `group` itself where nobody else is.
+    /// An API group of the test's own, for definitions that it changes: `group` itself where no one else is.
     pub fn group(&self, group: &str) -> String {
         match self.inner.place {
             Place::Embedded(_) => group.to_owned(),
@@ -196,7 +196,7 @@ impl TestCluster {
         }
     }
 
-    /// Whether somebody acts on workloads here.
+    /// Whether someone acts on workloads here.
     async fn has_controllers(&self) -> Result<bool, Error> {
         let client = self.inner.own_client();
         let controllers = Api::<ServiceAccount>::namespaced(client.clone(), "kube-system");

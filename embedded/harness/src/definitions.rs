@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions that tests share: a cluster has one of each name, whoever uses it.
 //!
 //! Each test cluster that uses a definition is written on it. Who takes the last name off removes it, on condition that
-//! nobody has come since. A definition that no test installed is used as it is, and stays.
+//! no one has come since. A definition that no test installed is used as it is, and stays.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -69,7 +69,7 @@ async fn join(
 }
 
 /// Leaves a definition. The last one removes it, and is told the uid of what now goes: the next one under that name
-/// belongs to somebody else.
+/// belongs to someone else.
 pub(crate) async fn leave(client: &Client, user: &str, name: &str) -> Result<Option<String>, Error> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let left = match api.get_opt(name).await? {
@@ -80,7 +80,7 @@ pub(crate) async fn leave(client: &Client, user: &str, name: &str) -> Result<Opt
     let only_this = Preconditions { uid: left.uid(), resource_version: left.resource_version() };
     match api.delete(name, &DeleteParams::default().preconditions(only_this)).await {
         Ok(_) => Ok(left.uid()),
-        // Somebody else has come, or the other one who left last was faster.
+        // Someone else has come, or the other one who left last was faster.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
         Err(error) => Err(error.into()),
     }

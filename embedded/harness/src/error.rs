@@ -26,7 +26,7 @@ pub enum Error {
     /// Only the embedded server restarts in place.
     #[error("{0} is not ours to restart: only the embedded API server restarts in place")]
     NotOurs(http::Uri),
-    /// Nobody can be let in by a port.
+    /// No one can be let in by a port.
     #[error("cannot listen: {0}")]
     Listen(#[from] std::io::Error),
     /// The keys and certificates of a port cannot be made.

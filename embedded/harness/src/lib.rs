@@ -18,7 +18,7 @@
 //! | a definition of its own, to change it | [`TestCluster::group`] for its group |
 //! | a definition that others use too | [`TestCluster::install`] |
 //! | the embedded server, and no other | [`TestCluster::embedded`]; its neighbours: [`TestCluster::in_process`] |
-//! | pods that nobody schedules | [`TestCluster::without_controllers`] |
+//! | pods that no one schedules | [`TestCluster::without_controllers`] |
 //!
 //! On another cluster a client's lists and watches across namespaces tell of the test's own namespaces only, and what the
 //! test made is removed when its [`TestCluster`] is dropped, also when it panics. A test that was killed leaves things

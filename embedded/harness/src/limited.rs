@@ -1,4 +1,4 @@
-//! A client with a few rights, which remembers what it was refused: to see that somebody needs no more than they say.
+//! A client with a few rights, which remembers what it was refused: to see that someone needs no more than they say.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

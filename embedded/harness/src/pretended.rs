@@ -1,4 +1,4 @@
-//! A node that only pretends: for tests of what makes pods, where nobody cares what runs in them.
+//! A node that only pretends: for tests of what makes pods, where no one cares what runs in them.
 
 use futures::StreamExt;
 use jiff::Timestamp;

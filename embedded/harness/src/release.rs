@@ -1,4 +1,4 @@
-//! Taking off finalizers that nobody takes off any more, so that what is going can go.
+//! Removes finalizers that no controller removes any more, so that terminating objects can go.
 
 use http::Method;
 use kube::Client;
@@ -46,7 +46,7 @@ async fn release_namespace(client: &Client, made: &Made, object: &Value, whose: 
     Ok(())
 }
 
-/// Ends pods that nobody will: their node is not there, or does not answer.
+/// Ends pods that no one will: their node is not there, or does not answer.
 async fn release_pods(client: &Client, pods: &str, whose: Whose) -> Result<(), Error> {
     let (_, list) = send(client, Method::GET, pods, None).await?;
     for pod in list["items"].as_array().into_iter().flatten() {

@@ -18,7 +18,7 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) enum Upstream {
     /// The embedded server.
     InProcess(Arc<InProcess>, UserInfo),
-    /// Another cluster: as the user of its kubeconfig, who acts as somebody else if one is named.
+    /// Another cluster: as the user of its kubeconfig, who acts as someone else if one is named.
     Another(Client, Option<UserInfo>),
 }
 
@@ -36,7 +36,7 @@ impl Upstream {
     }
 }
 
-/// Asks to be served as somebody else. Who does so already stays who they want to be.
+/// Asks to be served as someone else. Who does so already stays who they want to be.
 fn act_as(headers: &mut HeaderMap, user: &UserInfo) -> Result<(), Failure> {
     if headers.contains_key("impersonate-user") {
         return Ok(());

@@ -106,7 +106,7 @@ pub(crate) fn fetch(cache: &Cache, debs: &[Deb], scratch: &Path, stop: &AtomicBo
     Ok(debs.iter().map(place).collect())
 }
 
-/// A file that was tampered with is removed, so that the next build gets it anew.
+/// A file that was tampered with is removed, so that the next build gets it again.
 fn verify(deb: &Deb, file: &Path) -> Result<(), Problem> {
     let found = c5c3_oci::digest_of(&fs::read(file).map_err(Problem::file(file))?);
     if found.digest() == deb.sha256 {

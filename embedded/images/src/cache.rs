@@ -3,7 +3,7 @@
 //! ```text
 //!  oci/                  the store of images: blobs and an index
 //!  layers/<key>/         a finished stage: layer.json, and root/ if others are made on it
-//!  work/<key>.<random>/  a stage that is being built; its lock is held as long as somebody does
+//!  work/<key>.<random>/  a stage that is being built; its lock is held as long as someone does
 //!  archives/<digest>.tar an image as one file, for containerd
 //!  debs/ uv/ lists/      what was downloaded
 //!  tools/                programs that are not the machine's
@@ -121,7 +121,7 @@ impl Cache {
         Ok(Bench { folder, _held: held })
     }
 
-    /// Makes a finished stage known. Somebody else's of the same key gives way: both are the same.
+    /// Makes a finished stage known. Another one's of the same key gives way: both are the same.
     pub(crate) fn publish(&self, key: &Key, bench: &Bench, built: &Built, with_files: bool) -> Result<(), Error> {
         let document = serde_json::to_vec_pretty(built).expect("what is known of a layer is plain data");
         let file = bench.path("layer.json");
@@ -151,7 +151,7 @@ impl Cache {
         Ok(claim)
     }
 
-    /// Held while places to build in are made or swept, so that nobody removes one whose lock is not taken yet.
+    /// Held while places to build in are made or swept, so that no one removes one whose lock is not taken yet.
     fn guard(&self) -> Result<File, Error> {
         let path = self.root.join("sweep.lock");
         let guard = File::create(&path).map_err(Error::file(&path))?;
@@ -167,7 +167,7 @@ impl Cache {
         for entry in fs::read_dir(&work).map_err(Error::file(&work))? {
             let path = entry.map_err(Error::file(&work))?.path();
             let lock = if path.is_dir() { path.join("lock") } else { path.clone() };
-            // Not there yet, or held: somebody is at work.
+            // Not there yet, or held: someone is at work.
             let Ok(file) = File::open(&lock) else { continue };
             if file.try_lock().is_ok() {
                 remove(&path)?;
@@ -176,7 +176,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes files and folders without a name of their own that nobody has touched for long: downloads and archives that
+    /// Removes files and folders without a name of their own that no one has touched for long: downloads and archives that
     /// were not finished.
     fn sweep_downloads(&self) -> Result<(), Error> {
         for folder in ["archives", "debs", "tools"].map(|folder| self.root.join(folder)) {

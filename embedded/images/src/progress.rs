@@ -16,7 +16,7 @@ pub trait Progress: Sync {
     fn note(&self, text: &str);
 }
 
-/// Tells nobody.
+/// Tells no one.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet;
 

@@ -26,7 +26,7 @@ pub struct Renewed {
     pub changes: Vec<String>,
 }
 
-/// Renews the lock of an image's Python packages. What still fits stays as it is, unless everything is to be chosen anew.
+/// Renews the lock of an image's Python packages. What still fits stays as it is, unless everything is to be chosen again.
 /// An override of the image's own that removes what nothing asks for is refused.
 pub fn python(builder: &Builder, image: &Definition, anew: bool) -> Result<Option<Renewed>, Error> {
     let Some(environment) = &image.python else { return Ok(None) };
@@ -136,7 +136,7 @@ pub fn debian(builder: &Builder, images: &[&str], progress: &dyn Progress) -> Re
     let mut builder = builder.clone();
     let mut renewed: Vec<Renewed> = Vec::new();
     let mut done: Vec<Key> = Vec::new();
-    // Each new lock changes the keys above it, so the plan is made anew until nothing of it is open.
+    // Each new lock changes the keys above it, so the plan is made again until nothing of it is open.
     loop {
         let plan = builder.plan(images)?;
         let open = |stage: &&Stage| stage.is_debian() && !done.contains(&stage.key);

@@ -1,4 +1,4 @@
-//! What lies in the folder of a release and would do nothing: a file that nobody reads, an entry for an image that is not
+//! What lies in the folder of a release and would do nothing: a file that no one reads, an entry for an image that is not
 //! there, a patch or an override of a package that no image has. Each is a slip, and is refused by its file.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -183,7 +183,7 @@ fn a_package_that_is_not_what_was_locked_is_one_error_with_image_stage_and_packa
     assert_eq!((shop.finished(), shop.unfinished().len()), (0, 0));
 }
 
-/// Tries to reach somebody who listens on this machine, and an address that a route is needed for.
+/// Tries to reach someone who listens on this machine, and an address that a route is needed for.
 const REACH: &str = r#"
 import errno, socket, sys
 for address in [("127.0.0.1", PORT), ("192.0.2.1", 80)]:

@@ -1,7 +1,7 @@
 //! OpenAPI documents: an index and one document per group and version in version 3, one document for all in version 2.
 //! They say what is served, with which parameters, and what every kind looks like.
 //!
-//! Documents are made anew at each call and are large (megabytes); a server keeps them until its resources change.
+//! Documents are made again at each call and are large (megabytes); a server keeps them until its resources change.
 
 mod dialect;
 mod operations;

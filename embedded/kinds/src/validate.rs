@@ -40,7 +40,7 @@ use report::Report;
 /// containers have [`validate_ephemeral_containers`].
 pub fn validate(resource: &Resource, object: &Value, old: Option<&Value>) -> Problems {
     if !resource.allows(Verb::Get) {
-        // A review or a binding is an act, not an object: what its metadata says is nobody's name.
+        // A review or a binding is an act, not an object: what its metadata says is no one's name.
         return Problems::new();
     }
     let old_metadata = old.map(|old| &old["metadata"]);

@@ -47,7 +47,7 @@ impl Mirrors {
         tokio::spawn(async move {
             let events = watcher(api, watcher::Config::default())
                 .default_backoff()
-                // Nobody reads who wrote which field, and it is half of an object's size.
+                // No one reads who wrote which field, and it is half of an object's size.
                 .modify(|object| object.managed_fields_mut().clear())
                 .reflect(writer);
             let mut events = std::pin::pin!(events);

@@ -16,7 +16,7 @@ impl Table {
 
     /// Makes the table what is wanted, in one transaction, if it is not that already.
     ///
-    /// What a former process left is replaced at the first time, and so is a table that somebody else has changed so much
+    /// What a former process left is replaced at the first time, and so is a table that someone else has changed so much
     /// that our change does not fit it.
     pub(crate) async fn load(&mut self, wanted: Ruleset) -> Result<(), CommandError> {
         if self.loaded.as_ref() == Some(&wanted) {

@@ -140,7 +140,7 @@ impl Directory {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Wakes the worker of the pod that a container or sandbox belongs to; all, if nobody knows it.
+    /// Wakes the worker of the pod that a container or sandbox belongs to; all, if no one knows it.
     pub(crate) fn wake(&self, id: &str) {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = entries.values().find(|entry| entry.has(id));

@@ -26,7 +26,7 @@ async fn hear(node: &Arc<Node>) {
     loop {
         match node.runtime.exits().await {
             Ok(mut exits) => {
-                // What ended while nobody listened.
+                // What ended while no one listened.
                 node.directory.wake_everybody();
                 while let Some(Ok(id)) = exits.next().await {
                     tracing::debug!(id, "ended");

@@ -1,4 +1,4 @@
-//! What is on the machine and belongs to no pod: left by pods that were deleted while nobody looked.
+//! What is on the machine and belongs to no pod: left by pods that were deleted while no one looked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

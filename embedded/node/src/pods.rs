@@ -75,7 +75,7 @@ impl Crew {
         }
     }
 
-    /// What is not in the list is gone; what belongs to nobody in it is removed from the machine, once.
+    /// What is not in the list is gone; what belongs to no one in it is removed from the machine, once.
     fn end_of_list(&mut self) {
         let listed = self.listed.take().unwrap_or_default();
         for (_, worker) in self.workers.iter().filter(|(uid, _)| !listed.contains(*uid)) {

@@ -105,7 +105,7 @@ pub(crate) struct References {
     watched: Arc<Mutex<HashMap<Key, Weak<Watched>>>>,
 }
 
-/// One object; watched for as long as somebody holds this.
+/// One object; watched for as long as someone holds this.
 pub(crate) struct Watched {
     seen: watch::Receiver<Seen>,
     listeners: Arc<Mutex<Vec<Weak<Bell>>>>,

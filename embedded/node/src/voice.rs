@@ -1,4 +1,4 @@
-//! What the node says about pods: events, told in order by one task so that nobody waits for the API.
+//! What the node says about pods: events, told in order by one task so that no one waits for the API.
 
 use c5c3_events::{Events, News};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -47,7 +47,7 @@ impl Voice {
     fn say(&self, pod: &Pod, container: Option<&str>, news: News, reason: &'static str, message: String) {
         let mut about = pod.object().object_ref(&());
         about.field_path = container.map(|name| pod.field_path(name));
-        // After the end of the node's work nobody listens.
+        // After the end of the node's work no one listens.
         let _ = self.queue.send(Said { about, news, reason, message });
     }
 }

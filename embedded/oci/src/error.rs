@@ -73,7 +73,7 @@ pub enum Error {
         /// What there is.
         found: String,
     },
-    /// Nobody has signed an image.
+    /// No one has signed an image.
     #[error("{0} is not signed")]
     Unsigned(Digest),
     /// An image has signatures, and none is by the key that it should be by.
@@ -136,7 +136,7 @@ impl Error {
     }
 }
 
-/// An error with its causes: that a request failed says little, that nobody listens says all.
+/// An error with its causes: that a request failed says little, that no one listens says all.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

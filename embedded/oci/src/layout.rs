@@ -29,7 +29,7 @@ pub use referrers::Artifact;
 use crate::Error;
 use crate::content::json;
 
-/// An open store of images. While it is open, nobody else can remove blobs from it.
+/// An open store of images. While it is open, no one else can remove blobs from it.
 #[derive(Debug)]
 pub struct Layout {
     root: PathBuf,
@@ -38,7 +38,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Opens the store in a folder, which is made if it is not there. Waits while somebody removes blobs from it. Who is the
+    /// Opens the store in a folder, which is made if it is not there. Waits while someone removes blobs from it. Who is the
     /// only one to have it open removes what processes that were killed have left half written.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();

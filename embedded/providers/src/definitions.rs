@@ -1,7 +1,7 @@
 //! Slim definitions of other projects' kinds: names, columns and the fields that we model as the genuine ones have them,
 //! and open to every other field.
 //!
-//! A definition that somebody else installed, the genuine one for instance, is left as it is.
+//! A definition that someone else installed, the genuine one for instance, is left as it is.
 
 use c5c3_kit::KindRef;
 use c5c3_kit::ownership::{MANAGED_BY, label};

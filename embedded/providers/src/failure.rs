@@ -19,6 +19,14 @@ pub(crate) enum Error {
     /// A server did not do what was asked.
     #[error(transparent)]
     Server(#[from] HttpError),
+    /// A program did not do what was asked.
+    #[error("{command}: {said}")]
+    Command {
+        /// What was run.
+        command: String,
+        /// What it said.
+        said: String,
+    },
     /// Something that is needed is not as it must be.
     #[error("{0}")]
     Missing(String),

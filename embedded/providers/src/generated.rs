@@ -1,10 +1,10 @@
-//! Passwords that nobody has chosen.
+//! Passwords that no one has chosen.
 
 use rand::RngExt;
 use rand::distr::Alphanumeric;
 use sha2::{Digest, Sha512};
 
-/// Long enough that nobody guesses it: 32 letters and digits, which need no quoting in any configuration file or URL.
+/// Long enough that no one guesses it: 32 letters and digits, which need no quoting in any configuration file or URL.
 const LENGTH: usize = 32;
 
 const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

@@ -41,7 +41,7 @@ pub(crate) enum HttpError {
         "{0} is not on this machine and is talked to without TLS, so that credentials would be sent in the clear; use https"
     )]
     Clear(String),
-    /// Nobody answers.
+    /// No one answers.
     #[error("{server} does not answer: {why}")]
     Unreachable {
         /// Who.

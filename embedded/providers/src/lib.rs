@@ -22,6 +22,7 @@ mod objects;
 mod pods;
 mod queue;
 pub mod rabbitmq;
+pub mod rook;
 pub mod store;
 #[cfg(test)]
 mod testing;
@@ -69,6 +70,7 @@ const PROVIDERS: &[Provider] = &[
         definitions: rabbitmq::definitions,
         run: |client, stop| Box::pin(rabbitmq::run(client, stop)),
     },
+    Provider { name: "rook", definitions: rook::definitions, run: |client, stop| Box::pin(rook::run(client, stop)) },
     Provider {
         name: "valkey-operator",
         definitions: valkey::definitions,

@@ -106,13 +106,13 @@ pub(crate) async fn report<K: Kind, S: Serialize + PartialEq>(
     let params = PatchParams::apply(manager).force();
     match about.api(client.clone()).patch_status(&about.name, &params, &Patch::Apply(patch)).await {
         Ok(_) => Ok(()),
-        // The object went while we worked; there is nobody to tell.
+        // The object went while we worked; there is no one to tell.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(Error::api(format!("write the status of {about}"))(error)),
     }
 }
 
-/// Puts a finalizer on an object, or takes it off. Fails when somebody else changed the object meanwhile, and is tried
+/// Puts a finalizer on an object, or takes it off. Fails when someone else changed the object meanwhile, and is tried
 /// again then.
 pub(crate) async fn hold<K: Kind>(client: &Client, object: &K, finalizer: &str, held: bool) -> Result<(), Error> {
     let mut finalizers = object.finalizers().to_vec();

@@ -1,5 +1,6 @@
 //! What every pod of a provider has in common: who it runs as, what it may not do, where it may write.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 /// The user and group of every image.
@@ -26,6 +27,13 @@ pub(crate) fn scratch() -> [(Value, Value); 2] {
     let folder =
         |name: &str, path: &str| (json!({"name": name, "emptyDir": {}}), json!({"name": name, "mountPath": path}));
     [folder("tmp", "/tmp"), folder("run", "/run")]
+}
+
+/// Whether a pod serves.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    ready && pod.metadata.deletion_timestamp.is_none()
 }
 
 /// The bytes of a quantity; 0 of what is none.

@@ -22,7 +22,7 @@ use crate::failure::Error;
 use crate::objects;
 
 /// How soon a failure is tried again at first, and how late at most: the servers that providers talk to come up in
-/// seconds, and nobody waits for minutes on one machine.
+/// seconds, and no one waits for minutes on one machine.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
 
 /// When an object is looked at again though nothing has changed, to find what was changed behind our back.
@@ -41,7 +41,7 @@ pub(crate) fn controller<K: Kind>(client: &Client) -> Controller<K> {
     Controller::new(Api::all(client.clone()), watcher::Config::default())
 }
 
-/// Runs a controller until `stop`. An object is read anew each time: the watch may not have heard yet of the status that
+/// Runs a controller until `stop`. An object is read again each time: the watch may not have heard yet of the status that
 /// was written last, and comparing with an old status would lose the new one.
 pub(crate) async fn run<K, F>(
     controller: Controller<K>,

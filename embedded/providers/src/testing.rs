@@ -1,7 +1,8 @@
-//! What the tests of providers share: objects as the API holds them, with names that nobody else has.
+//! What the tests of providers share: objects as the API holds them, with names that no one else has.
 
 use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
+use c5c3_api::ext::rook::CephCluster;
 use c5c3_api::ext::valkey::Valkey;
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -20,6 +21,11 @@ pub(crate) fn cluster(spec: Value) -> RabbitmqCluster {
 /// A Valkey.
 pub(crate) fn valkey(spec: Value) -> Valkey {
     object("larder", "kitchen", spec)
+}
+
+/// A Ceph cluster.
+pub(crate) fn ceph_cluster(spec: Value) -> CephCluster {
+    object("pottery", "clay", spec)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a test writes it down where it is used")]

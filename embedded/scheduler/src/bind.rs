@@ -19,7 +19,7 @@ use crate::volumes::{SELECTED_NODE, is_bound, selected_node};
 
 /// How long a volume may take before another node is tried.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Says that a volume may go to somebody else once its claim is gone.
+/// Says that a volume may go to someone else once its claim is gone.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 /// Why a decision could not be carried out.
@@ -57,7 +57,7 @@ pub(crate) async fn bind(
             let message = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
             events.tell(&pod.reference(), News::Normal, "Scheduled", message).await;
         }
-        // It is gone, or somebody else was faster: there is nobody to tell.
+        // It is gone, or someone else was faster: there is no one to tell.
         Err(BindError::Rejected(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {}
         Err(error) => {
             report::tell(client, &events, pod, report::SCHEDULER_ERROR, error.to_string()).await;
@@ -111,7 +111,7 @@ async fn prepare(client: &Client, step: &ClaimStep) -> Result<(), BindError> {
     }
 }
 
-/// Writes the claim into a volume that nobody has. The one who binds claims does the rest.
+/// Writes the claim into a volume that no one has. The one who binds claims does the rest.
 async fn give(client: &Client, (namespace, name): &Key, volume: &str) -> Result<(), BindError> {
     let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
     let claim = claims.get(name).await.map_err(BindError::Volumes)?;

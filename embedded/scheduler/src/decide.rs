@@ -84,8 +84,8 @@ fn counted(reasons: impl Iterator<Item = String>) -> String {
     lines.join(", ")
 }
 
-/// What upstream says of preemption, where that is true here as well. Nobody is preempted here; where upstream might find
-/// somebody to go, nothing is said.
+/// What upstream says of preemption, where that is true here as well. No one is preempted here; where upstream might find
+/// someone to go, nothing is said.
 fn preemption(snapshot: &Snapshot, pod: &Pod, rejected: &[(&Node, Vec<Reason>)]) -> String {
     if pod.wants.never_preempts {
         return "preemption: not eligible due to preemptionPolicy=Never.".into();

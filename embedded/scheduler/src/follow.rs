@@ -50,7 +50,7 @@ where
 #[derive(Default)]
 struct Known {
     there: HashMap<Key, String>,
-    /// Who has not been seen since the watch started over.
+    /// Objects that have not been seen since the watch started over.
     unseen: HashMap<Key, String>,
     is_listed: bool,
 }
@@ -75,7 +75,7 @@ impl Known {
         }
     }
 
-    /// An object of another uid is another object: the one before is gone, though nobody saw it go.
+    /// An object of another uid is another object: the one before is gone, though no one saw it go.
     fn is<K: Resource<DynamicType = ()>>(&mut self, mut object: K) -> Vec<Seen<K>> {
         // Half of an object is who wrote which field, which decides nothing here.
         object.meta_mut().managed_fields = None;

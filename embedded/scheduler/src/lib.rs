@@ -9,8 +9,8 @@
 //!
 //! Rules, scores and words are those of upstream's default scheduler. What differs:
 //!
-//! - Nobody is preempted. A message says of preemption what upstream's would where that holds here, too; where upstream
-//!   might find somebody who has to go, it says nothing about it. Priorities do decide whose turn it is.
+//! - No one is preempted. A message says of preemption what upstream's would where that holds here, too; where upstream
+//!   might find a victim, it says nothing about it. Priorities do decide whose turn it is.
 //! - Of nodes that are equally good, the first by name is taken; upstream throws dice.
 //! - Scores know nothing of images. There are no scheduling profiles, extenders or dynamic resources, no limits on how
 //!   many volumes a node can attach, and no tracking of storage capacity. A pod that is being resized counts with what it

@@ -1,7 +1,7 @@
 //! The pods that have no node: whose turn it is, who waits for a change, who waits a while.
 //!
 //! A pod that fits nowhere is tried again when something changes that could help, not before; and the more often it was
-//! tried in vain, the longer others go before it. When nobody else is there it need not wait for that, unless it is the API
+//! tried in vain, the longer others go before it. When no one else is there it need not wait for that, unless it is the API
 //! that failed.
 
 use std::cmp::Reverse;
@@ -42,12 +42,12 @@ struct Entry {
 }
 
 enum State {
-    /// Somebody holds it back.
+    /// Someone holds it back.
     Gated,
     Ready,
     Later {
         until: Instant,
-        /// Whether it must wait even when nobody else is there.
+        /// Whether it must wait even when no one else is there.
         in_any_case: bool,
     },
     /// A decision on it is being carried out.
@@ -98,7 +98,7 @@ impl Queue {
         self.take_out(uid).map(|entry| entry.pod)
     }
 
-    /// The pod whose turn it is. It is busy until somebody says what has become of it.
+    /// The pod whose turn it is. It is busy until someone says what has become of it.
     pub fn pop(&mut self, now: Instant) -> Option<Arc<Pod>> {
         self.promote(now);
         let uid = self.ready.first().map(|(_, uid)| uid.clone()).or_else(|| self.impatient())?;
@@ -110,13 +110,13 @@ impl Queue {
         Some(pod)
     }
 
-    /// Whether it is somebody's turn.
+    /// Whether it is someone's turn.
     pub fn has_next(&mut self, now: Instant) -> bool {
         self.promote(now);
         !self.ready.is_empty() || self.impatient().is_some()
     }
 
-    /// When it will be somebody's turn though nothing changes.
+    /// When it will be someone's turn though nothing changes.
     pub fn next_turn(&self) -> Option<Instant> {
         self.later.first().map(|(until, _)| *until)
     }

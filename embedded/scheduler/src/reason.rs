@@ -28,7 +28,7 @@ pub enum Reason {
     Insufficient {
         /// Of what.
         resource: String,
-        /// Whether it would be too little with nobody there.
+        /// Whether it would be too little with no one there.
         even_when_empty: bool,
     },
     /// Another pod has the claim for itself.
@@ -41,7 +41,7 @@ pub enum Reason {
     VolumeMissing,
     /// No volume can be had here for a claim that waits for its pod.
     NoVolume,
-    /// A claim that waits for nobody is not bound yet.
+    /// A claim that waits for no one is not bound yet.
     ClaimUnbound,
     /// A claim does not exist.
     ClaimMissing {

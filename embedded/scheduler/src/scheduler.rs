@@ -201,7 +201,7 @@ impl Scheduler {
         let was_assumed = self.assumed.remove(&pod.uid);
         let before = self.snapshot.place(pod.clone());
         if let Some(before) = before.as_ref().filter(|before| before.node != pod.node) {
-            // Somebody else has brought it elsewhere; the place that was kept for it is free.
+            // Someone else has brought it elsewhere; the place that was kept for it is free.
             self.queue.changed(&Change::PodWent(before.clone()));
         }
         self.changed(hints::of_placed(before.as_ref().filter(|_| !was_assumed), &pod));
@@ -237,7 +237,7 @@ impl Scheduler {
     }
 }
 
-/// Waits until it is somebody's turn.
+/// Waits until it is someone's turn.
 async fn turn(queue: &mut Queue, may_begin: bool) {
     if !may_begin {
         return std::future::pending().await;

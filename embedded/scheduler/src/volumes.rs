@@ -91,7 +91,7 @@ pub fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
     labels.into_iter().all(|(key, zones)| node.labels.get(key).is_some_and(|zone| zones.split("__").any(|z| z == zone)))
 }
 
-/// Whether a volume that nobody has suits a claim on a node.
+/// Whether a volume that no one has suits a claim on a node.
 pub fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim, node: &Node) -> bool {
     let (Some(offer), Some(wish)) = (&volume.spec, &claim.spec) else { return false };
     let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();

@@ -14,7 +14,7 @@
 //!   kept with the log since, and older files are removed: the directory stays within a small multiple of the data. The history of the log's tail is there again after a
 //!   restart; a watch from further back is answered [`Compacted`].
 //!
-//! A torn last frame (the process or the machine died while it was written, so nobody was told that it is there) is cut
+//! A torn last frame (the process or the machine died while it was written, so no one was told that it is there) is cut
 //! off on open. A last checkpoint that is damaged is made up for by the one before it. Any other damage is refused as [`OpenError::Corrupt`], never repaired by guessing: a store that has lost
 //! acknowledged writes must not look healthy.
 //!

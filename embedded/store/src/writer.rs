@@ -134,7 +134,7 @@ impl WriteLoop {
             Ok(()) => {
                 self.shared.publish(batch);
                 for (reply, outcome) in answers {
-                    // Who has stopped listening needs no answer.
+                    // A client that has stopped listening needs no answer.
                     let _ = reply.send(Ok(outcome));
                 }
             }

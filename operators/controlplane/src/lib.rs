@@ -3,6 +3,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod ceph_users;
 mod control_plane;
 mod credential_rotation;
 mod secret_aggregate;

@@ -134,7 +134,8 @@ impl Service for Identity {
         before.push(Repositories::rotation(&keys));
         let (credentials, later) = Repositories::credentials(service_plan, &keys);
         let again = [later, keys.requeue_after()].into_iter().flatten().min();
-        OwnSteps { before, after: vec![crate::bootstrap::step(service_plan), credentials], requeue_after: again }
+        let after = vec![crate::bootstrap::step(service_plan), credentials];
+        OwnSteps { before, after, requeue_after: again, ..OwnSteps::default() }
     }
 
     /// Keys are rotated and backed up whatever is wrong with the rest. None is pruned: for how long one is needed may be what is

@@ -124,13 +124,14 @@ pub struct CephRbd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub pool: Option<String>,
-    /// Ceph user, without `client.`; the service's name when absent.
+    /// Ceph user, without `client.`; when absent the name of the CephClient, `userID` of the Secret, or the service's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
     pub user: Option<String>,
-    /// Secret with `key` and `monitors`.
+    /// Secret with `key` and `monitors`, and perhaps `userID` and `fsid`.
     pub ceph_secret_ref: SecretRef,
-    /// The CephClient object that makes the key.
+    /// The CephClient object that the key is from: its name is the user's, and it is what to look at while the Secret is
+    /// missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceph_client_ref: Option<NamespacedRef>,
 }

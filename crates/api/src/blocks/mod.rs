@@ -37,7 +37,7 @@ pub use quantity::Quantity;
 pub use reference::{AppCredentialRef, LocalRef, NamespacedRef, SecretKeyRef, SecretRef};
 pub use retention::DeletionPolicy;
 pub use schedule::{CronSchedule, Duration};
-pub use status::{ServiceIdentity, ServiceStatus};
+pub use status::{AccountState, ServiceAccount, ServiceIdentity, ServiceStatus};
 pub use tls::{IssuerKind, IssuerRef, ServerTls, Tls};
 pub use workload::{Resources, Scheduling, Workload};
 

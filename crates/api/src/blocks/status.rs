@@ -1,6 +1,7 @@
 //! What the status of every OpenStack service has.
 
 use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, WaitStatus};
@@ -42,6 +43,10 @@ pub struct ServiceStatus {
     /// The application credential that the service runs with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<ServiceIdentity>,
+    /// The accounts on databases and message brokers that a CredentialRotation replaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["secret"]))]
+    pub accounts: Vec<ServiceAccount>,
     /// How many API pods there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
@@ -61,4 +66,32 @@ pub struct ServiceIdentity {
     pub credential_id: String,
     /// Whether a pod of the service got a token with it.
     pub verified: bool,
+}
+
+/// An account of a service on a database or a message broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAccount {
+    /// The Secret with its name and password.
+    #[schemars(length(max = 253))]
+    pub secret: String,
+    /// How far it is.
+    pub state: AccountState,
+}
+
+/// How far an account on a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AccountState {
+    /// It is being created, or its grants are.
+    Pending,
+    /// The service can sign in with it.
+    Available,
+    /// All pods are ready and sign in with it, and it was tried.
+    InUse,
+    /// It is being deleted from the server.
+    Revoking,
+    /// It is deleted, and has not been tried yet.
+    Revoked,
+    /// It is deleted, and the server refuses it.
+    Refused,
 }

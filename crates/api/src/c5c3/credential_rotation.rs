@@ -1,4 +1,4 @@
-//! CredentialRotation: application credentials that are replaced before they expire, and revoked after.
+//! CredentialRotation: application credentials and accounts that are replaced regularly, and revoked after.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
@@ -10,7 +10,13 @@ use c5c3_schema::Problem;
 use crate::blocks::{Condition, LocalRef, ObjectName, SecretStoreRef, WaitStatus};
 use crate::catalog::{Rules, problem};
 
-/// Keeps a service user's credential young: a new one before the old expires, the old one revoked after a grace period.
+/// On the Secret of a service's account: the names of the Secrets of all accounts that have to exist, with commas between them.
+pub const ACCOUNTS: &str = "c5c3.io/accounts";
+
+/// On the Secret of a service's account: the names of the Secrets of accounts that are revoked.
+pub const REVOKED_ACCOUNTS: &str = "c5c3.io/revoked-accounts";
+
+/// Keeps a service's credential young: a new one before the old expires, the old one revoked after a grace period.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "c5c3.io",
@@ -30,13 +36,17 @@ use crate::catalog::{Rules, problem};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(self.rotationType == 'cephUser') == has(self.cephCluster)")
+    .message("has a cephCluster without rotationType cephUser, or the type without the cluster; set both or neither"))]
 #[x_kube(validation = Rule::new("self.gracePeriodDays < self.schedule.intervalDays")
     .message("has a grace period as long as the interval, so revoked credentials would pile up; make gracePeriodDays smaller than schedule.intervalDays"))]
 pub struct CredentialRotationSpec {
-    /// Name of the K-ORC User object. It cannot be changed.
+    /// Whose credential it is. For an application credential the name of the K-ORC User object; for accounts the name of the
+    /// first account, to which the second one adds `-b`. It cannot be changed.
     #[x_kube(validation = Rule::new("self == oldSelf").message("cannot be changed; create a CredentialRotation for the other user"))]
     pub target_service_user: ObjectName,
-    /// What is rotated.
+    /// What is rotated. It cannot be changed.
+    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot be changed; create a CredentialRotation of the other type"))]
     pub rotation_type: RotationType,
     /// How often.
     pub schedule: RotationSchedule,
@@ -56,12 +66,17 @@ pub struct CredentialRotationSpec {
     #[schemars(length(max = 64))]
     pub roles: Vec<ObjectName>,
     /// The store that the credential is delivered through. When absent it is the ClusterSecretStore `openbao-cluster-store`,
-    /// and without that a plain Secret.
+    /// and without that a plain Secret. Accounts are always in a plain Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_store_ref: Option<SecretStoreRef>,
-    /// The Secret that services read; `<user's name in Keystone>-keystone-credentials` when absent.
+    /// The Secret that services read. When absent it is `<user's name in Keystone>-keystone-credentials`,
+    /// `<targetServiceUser>-db-credentials`, `<targetServiceUser>-rabbitmq-credentials` or
+    /// `<targetServiceUser>-ceph-credentials`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_secret_ref: Option<LocalRef>,
+    /// The CephCluster that users of Ceph belong to, in the namespace `rook-ceph`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceph_cluster: Option<ObjectName>,
 }
 
 /// A service that signs in with the credential.
@@ -83,6 +98,7 @@ pub struct CredentialConsumer {
 pub enum ConsumerKind {
     Cinder,
     Glance,
+    Keystone,
     Neutron,
     Nova,
     Placement,
@@ -98,6 +114,12 @@ fn one() -> i32 {
 pub enum RotationType {
     /// A Keystone application credential.
     ApplicationCredential,
+    /// An account on MariaDB. Two alternate, so that no password changes while it is in use.
+    DatabaseAccount,
+    /// An account on RabbitMQ. Two alternate.
+    BrokerAccount,
+    /// A user of Ceph, for which the ControlPlane makes CephClients. Two alternate.
+    CephUser,
 }
 
 /// How often credentials are rotated.
@@ -117,7 +139,7 @@ pub struct RotationSchedule {
 /// How far a rotation is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RotationPhase {
-    /// The next credential is being created in Keystone.
+    /// The next credential is being created.
     #[default]
     Creating,
     /// It is on its way to the Secret that services read.
@@ -128,7 +150,7 @@ pub enum RotationPhase {
     Grace,
     /// The old one is being deleted.
     Revoking,
-    /// Keystone is asked whether it refuses the old one.
+    /// It is tried whether the old one is refused.
     VerifyingRevoked,
     /// There is one credential, and it is in use.
     Idle,
@@ -191,10 +213,10 @@ pub struct CredentialRotationStatus {
     /// The credential that was in use before and is not revoked yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_credential: Option<RotatedCredential>,
-    /// The ApplicationCredential object in use.
+    /// The ApplicationCredential object in use, or the Secret of the account in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_credential_ref: Option<LocalRef>,
-    /// The ApplicationCredential object that is in its grace period.
+    /// The ApplicationCredential object, or the Secret of the account, that is in its grace period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_credential_ref: Option<LocalRef>,
 }
@@ -207,9 +229,9 @@ pub struct RotatedCredential {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub version: i64,
-    /// Its id in Keystone.
+    /// Its id in Keystone, or the name of the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 128))]
     pub id: Option<String>,
     /// When it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -250,6 +272,16 @@ impl Rules for CredentialRotation {
                     format!("\"{}\" has no kind {:?}", consumer.api_version, consumer.kind),
                     format!("write {expected}"),
                 ));
+            }
+        }
+        if self.spec.rotation_type != RotationType::ApplicationCredential {
+            let given = [
+                ("roles", !self.spec.roles.is_empty()),
+                ("unrestricted", self.spec.unrestricted),
+                ("secretStoreRef", self.spec.secret_store_ref.is_some()),
+            ];
+            for (field, _) in given.iter().filter(|(_, given)| *given) {
+                problems.push(problem(format!("spec.{field}"), "is for application credentials only", "remove it"));
             }
         }
         problems

@@ -1,6 +1,7 @@
 //! What is wrong with a ControlPlane beyond its schema, and its second spellings.
 
 use c5c3_schema::Problem;
+use serde_json::{Value, json};
 
 use super::{ControlPlane, ControlPlaneSpec, CortexDomain, GlanceService, ImageStore, Template};
 use crate::alias::{Alias, alias};
@@ -128,7 +129,11 @@ fn templates(spec: &ControlPlaneSpec) -> Vec<Problem> {
         ("cinder", "Cinder", services.cinder.as_ref().map(|service| &service.template)),
     ];
     let written = templates.into_iter().filter_map(|(service, kind, template)| Some((service, kind, template?)));
-    written.flat_map(|(service, kind, template)| template.problems(service, kind)).collect()
+    // Whether images may be on a volume of one node depends on it.
+    let images = services.glance.as_ref().and_then(|glance| glance.replicas);
+    let images: Vec<(&str, Value)> = images.map(|replicas| ("replicas", json!(replicas))).into_iter().collect();
+    let beside = |service: &str| if service == "glance" { images.as_slice() } else { &[] };
+    written.flat_map(|(service, kind, template)| template.problems(service, kind, beside(service))).collect()
 }
 
 /// The cron expression that fires every `interval`, if there is one.

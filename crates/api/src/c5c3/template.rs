@@ -24,14 +24,20 @@ impl Template {
         self.0.is_empty()
     }
 
-    /// Everything that is wrong with it as the spec of that kind, by its path in a ControlPlane.
-    pub fn problems(&self, service: &str, kind: &str) -> Vec<Problem> {
+    /// Everything that is wrong with it as the spec of that kind, beside fields that the ControlPlane writes itself, by its path
+    /// in a ControlPlane.
+    pub fn problems(&self, service: &str, kind: &str, beside: &[(&str, Value)]) -> Vec<Problem> {
         if self.is_empty() {
             return Vec::new();
         }
         let place = format!("spec.services.{service}.template");
         match self.kind(service, kind) {
-            Some((kind, object)) => kind.check(&object, None).into_iter().map(|found| moved(found, &place)).collect(),
+            Some((kind, mut object)) => {
+                for (name, value) in beside.iter().filter(|(name, _)| !self.0.contains_key(*name)) {
+                    object["spec"][*name] = value.clone();
+                }
+                kind.check(&object, None).into_iter().map(|found| moved(found, &place)).collect()
+            }
             None => Vec::new(),
         }
     }
@@ -79,7 +85,7 @@ mod tests {
 
     fn said(template: &Value) -> Vec<String> {
         let template: Template = serde_json::from_value(template.clone()).unwrap();
-        template.problems("glance", "Glance").iter().map(ToString::to_string).collect()
+        template.problems("glance", "Glance", &[]).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::external_secrets::{ClusterSecretStore, ExternalSecret, PushSecret, Se
 use super::gateway::HTTPRoute;
 use super::mariadb::{Database, Grant, MariaDB, MaxScale};
 use super::rabbitmq::{Permission, RabbitmqCluster, Vhost};
-use super::rook::CephClient;
+use super::rook::{CephBlockPool, CephClient, CephCluster};
 use super::valkey::Valkey;
 use super::{Readiness, Ready, mariadb, rabbitmq};
 
@@ -49,6 +49,8 @@ const JUDGED: &[Judged] = &[
     Judged::of::<Certificate>(),
     Judged::of::<Issuer>(),
     Judged::of::<ClusterIssuer>(),
+    Judged::of::<CephCluster>(),
+    Judged::of::<CephBlockPool>(),
     Judged::of::<CephClient>(),
     Judged::of::<HTTPRoute>(),
 ];

@@ -9,8 +9,9 @@ use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, serv
 use crate::Problem;
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, CephRbd, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth,
-    Messaging, Middleware, Operations, Plugin, PolicyOverrides, ServiceStatus, Tls, Workload,
+    Cache, CephRbd, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth, LocalRef,
+    Messaging, Middleware, Operations, Plugin, PolicyOverrides, Quantity, Replicas, Resources, Scheduling, SecretRef,
+    ServiceStatus, Tls, Workload,
 };
 use crate::catalog::Rules;
 
@@ -45,7 +46,13 @@ use crate::catalog::Rules;
     validation = keeps_schema!("cinder"),
     validation = Rule::new("!has(self.defaultVolumeType) || (has(self.backends) && self.backends.exists(b, b.name == self.defaultVolumeType))")
         .message("is not the name of a backend; name one of spec.backends, each of which has a volume type of its name")
-        .field_path(".defaultVolumeType")
+        .field_path(".defaultVolumeType"),
+    validation = Rule::new("!has(oldSelf.coordination) || has(self.coordination)")
+        .message("cannot be removed: volumes belong to the cluster of volume services that it makes, and no other pod would serve them")
+        .field_path(".coordination"),
+    validation = Rule::new("!has(self.volume) || !has(self.volume.replicas) || self.volume.replicas <= 1 || has(self.coordination)")
+        .message("is more than 1 without coordination: pods of one backend would change the same volume at the same time; set coordination.secretRef to the binding of a Valkey, or 1 replica")
+        .field_path(".volume.replicas")
 )]
 pub struct CinderSpec {
     /// The API pods; 2 replicas when absent.
@@ -57,6 +64,17 @@ pub struct CinderSpec {
     /// The volume service pods of each backend; 1 replica when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<Workload>,
+    /// The backup service; off when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<CinderBackup>,
+    /// Where pods agree on who changes a volume; files of each pod when absent, which one volume pod for each backend is safe
+    /// with. Once set it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coordination: Option<CinderCoordination>,
+    /// Room for images that are converted while a volume is made of them, in each volume pod and backup pod: as large as the
+    /// largest image; 20Gi when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch_size: Option<Quantity>,
     /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
@@ -136,10 +154,62 @@ impl CinderSpec {
         replicas(self.volume.as_ref(), 1)
     }
 
+    /// Room for images that are converted.
+    pub fn scratch_size(&self) -> &str {
+        self.scratch_size.as_ref().map_or("20Gi", Quantity::as_str)
+    }
+
     /// The type of volumes that name none.
     pub fn default_volume_type(&self) -> Option<&str> {
         self.default_volume_type.as_deref().or_else(|| self.backends.first().map(|backend| backend.name.as_str()))
     }
+}
+
+/// The backup service, which copies volumes to a Ceph pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderBackup {
+    /// How many pods; 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Replicas>,
+    /// CPU and memory of each pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// The nodes that they are scheduled to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
+    /// The pool for backups; `backups` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
+    pub pool: Option<String>,
+    /// Ceph user, without `client.`; the one of the Secret, or `cinder`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9._-]+$"))]
+    pub user: Option<String>,
+    /// Secret with `key` and `monitors`.
+    pub ceph_secret_ref: SecretRef,
+}
+
+impl CinderBackup {
+    /// How many pods run.
+    pub fn replicas(&self) -> i32 {
+        self.replicas.map_or(1, Replicas::get)
+    }
+
+    /// The pool, and the keys for it.
+    pub fn rbd(&self) -> CephRbd {
+        let (pool, user, ceph_secret_ref) = (self.pool.clone(), self.user.clone(), self.ceph_secret_ref.clone());
+        CephRbd { pool, user, ceph_secret_ref, ceph_client_ref: None }
+    }
+}
+
+/// Where pods agree on who changes a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderCoordination {
+    /// The Secret with the binding of a Valkey: `password`, `tlsEnabled`, `caData`, and `sentinelHost`, `sentinelPort`,
+    /// `primaryName` or `primaryHost`, `primaryPort`.
+    pub secret_ref: LocalRef,
 }
 
 /// The driver for Ceph pools.
@@ -189,7 +259,7 @@ pub enum CinderDriver {
 }
 
 /// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady,
-/// MessagingReady, KeystoneAuthReady, CephConnected, ConfigReady, APIReady, SchedulerReady, VolumeReady.
+/// MessagingReady, KeystoneAuthReady, CephConnected, ConfigReady, DeploymentReady, APIReady, SchedulerReady, VolumeReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CinderStatus {

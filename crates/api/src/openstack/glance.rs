@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
-use crate::Problem;
+
 use crate::alias::{Alias, alias};
 use crate::blocks::{
     Cache, CephRbd, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth,
@@ -13,6 +13,7 @@ use crate::blocks::{
     Tls,
 };
 use crate::catalog::Rules;
+use crate::{Problem, problem};
 
 /// A Glance: the image API, its database and the store that holds the images.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -69,7 +70,7 @@ pub struct GlanceSpec {
     /// How Glance authenticates; with the Secret `glance-keystone-credentials` at the object `keystone` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keystone: Option<KeystoneAuth>,
-    /// Where the images are; the Ceph pool `images`, with the keys of the Secret `glance-ceph-credentials`, when absent.
+    /// Where the images are stored; the Ceph pool `images`, with the keys of the Secret `glance-ceph-credentials`, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<GlanceStorage>,
     /// Where tokens are cached; the Memcached object `memcached` when absent.
@@ -123,20 +124,24 @@ fn two() -> Replicas {
     Replicas::new(2).expect("2 is in range")
 }
 
-/// The store that holds the images.
+/// The stores that hold the images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.backend != 'rbd' || has(self.rbd)")
-        .message("has backend rbd without a pool; set rbd with pool and cephSecretRef, or set backend to file"),
+        .message("has backend rbd without a pool; set rbd with pool and cephSecretRef, or set backend to file or s3"),
+    validation = Rule::new("self.backend != 's3' || has(self.s3)")
+        .message("has backend s3 without a bucket; set s3 with endpoint, bucket and secretRef, or set backend to rbd or file"),
     validation = Rule::new("self.backend == 'rbd' || !has(self.rbd)")
-        .message("sets rbd, but backend is file; remove rbd, or set backend to rbd"),
+        .message("sets rbd, but backend is another; remove rbd, set backend to rbd, or put the pool among stores"),
     validation = Rule::new("self.backend == 'file' || !has(self.file)")
-        .message("sets file, but backend is rbd; remove file, or set backend to file")
+        .message("sets file, but backend is another; remove file, set backend to file, or put the volume among stores"),
+    validation = Rule::new("self.backend == 's3' || !has(self.s3)")
+        .message("sets s3, but backend is another; remove s3, set backend to s3, or put the bucket among stores")
 )]
 pub struct GlanceStorage {
-    /// The kind of store: `rbd` for a Ceph pool, `file` for a volume, as on one machine without Ceph. Images do not
-    /// move when it changes.
+    /// The kind of store that images go to unless a client names another: `rbd` for a Ceph pool, `file` for a volume, as on
+    /// one machine without Ceph, `s3` for a bucket. It is the name of that store, too. Images do not move when it changes.
     #[serde(default)]
     pub backend: GlanceBackend,
     /// The Ceph pool; for backend `rbd`, which needs it. The pool is `images` when it is not named.
@@ -145,6 +150,19 @@ pub struct GlanceStorage {
     /// The volume; for backend `file`. 20Gi of the default storage class when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<GlanceVolume>,
+    /// The bucket; for backend `s3`, which needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3Bucket>,
+    /// Further stores, which clients name: `openstack image create --store`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub stores: Vec<GlanceStore>,
+    /// Copies of images in each pod, so that an image is read from its store once; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<ImageCache>,
+    /// Space in each pod for images that are imported or converted; 20Gi when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staging_size: Option<Size>,
 }
 
 /// The kinds of image store.
@@ -156,6 +174,76 @@ pub enum GlanceBackend {
     Rbd,
     /// Files on a persistent volume.
     File,
+    /// A bucket of an object store.
+    S3,
+}
+
+impl GlanceBackend {
+    /// The word of the spec, which is also the name of the store.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rbd => "rbd",
+            Self::File => "file",
+            Self::S3 => "s3",
+        }
+    }
+}
+
+/// One more store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("(has(self.rbd) ? 1 : 0) + (has(self.file) ? 1 : 0) + (has(self.s3) ? 1 : 0) == 1")
+        .message("is not exactly one kind of store; set one of rbd, file and s3")
+)]
+pub struct GlanceStore {
+    /// Name of the store, by which images remember it: images of a store that is renamed are lost to Glance.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[x_kube(validation = Rule::new("!(self in ['rbd', 'file', 's3', 'barbican', 'cors', 'database', 'healthcheck', 'key-manager', 'profiler', 'task', 'vault', 'wsgi'])")
+        .message("has another meaning already; name the store after its storage, such as archive"))]
+    pub name: String,
+    /// A Ceph pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<CephRbd>,
+    /// A volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<GlanceVolume>,
+    /// A bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3Bucket>,
+}
+
+/// A bucket of an object store that speaks S3, such as Ceph's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct S3Bucket {
+    /// Where the object store answers.
+    pub endpoint: HttpUrl,
+    /// The bucket. It is made if it is not there.
+    #[schemars(length(min = 3, max = 63), regex(pattern = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"))]
+    pub bucket: String,
+    /// The Secret with `AccessKey` and `SecretKey`, as Rook makes for a CephObjectStoreUser.
+    pub secret_ref: S3SecretRef,
+    /// The region; `us-east-1` when absent, which stores without regions take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9-]+$"))]
+    pub region: Option<String>,
+}
+
+/// The Secret of an object store's user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct S3SecretRef {
+    /// Name of the Secret.
+    pub name: ObjectName,
+}
+
+/// Copies of images in each pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageCache {
+    /// How much space they take; those that were not read for the longest time go first.
+    pub size: Size,
 }
 
 /// A persistent volume for images.
@@ -203,7 +291,7 @@ pub enum VolumeAccess {
 }
 
 /// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady, CephConnected,
-/// ConfigReady, DeploymentReady.
+/// ConfigReady, DeploymentReady, KeystoneAuthReady, APIReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GlanceStatus {
@@ -227,6 +315,32 @@ impl Rules for Glance {
     const ALIASES: &'static [Alias] = keystone_aliases![alias("database.name", "database.database")];
 
     fn problems(&self) -> Vec<Problem> {
-        service_mistakes(self)
+        let mut problems = service_mistakes(self);
+        problems.extend(self.spec.lonely_volumes());
+        problems
+    }
+}
+
+impl GlanceSpec {
+    /// Further stores on volumes that one node at a time can mount, with several replicas.
+    fn lonely_volumes(&self) -> Vec<Problem> {
+        let scaled = self.exposure.autoscaling.as_ref().map_or(0, |autoscaling| autoscaling.max_replicas.get());
+        if self.replicas.get().max(scaled) <= 1 {
+            return Vec::new();
+        }
+        let stores = self.storage.iter().flat_map(|storage| &storage.stores);
+        let lonely = |store: &&GlanceStore| {
+            store.file.as_ref().is_some_and(|volume| volume.access_mode == VolumeAccess::ReadWriteOnce)
+        };
+        stores
+            .filter(lonely)
+            .map(|store| {
+                problem(
+                    format!("spec.storage.stores[{}].file", store.name),
+                    "is a volume that one node at a time can mount, and there are several replicas",
+                    "set accessMode to ReadWriteMany, or replicas to 1",
+                )
+            })
+            .collect()
     }
 }

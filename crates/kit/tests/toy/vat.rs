@@ -93,7 +93,14 @@ fn step(vat: &Vat) -> Step {
 }
 
 fn probe(vat: &Vat) -> Probe {
-    Probe { namespace: vat.namespace().unwrap(), service: vat.name_any(), port: 80, tls: false, path: "/".into() }
+    Probe {
+        namespace: vat.namespace().unwrap(),
+        service: vat.name_any(),
+        port: 80,
+        tls: false,
+        path: "/".into(),
+        keeps_text: false,
+    }
 }
 
 /// A running controller of Vats.

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::request::Request;
 
-/// Who has a role, by id.
+/// The holder of a role, by id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Actor {
     /// A user.
@@ -42,7 +42,7 @@ pub enum Inheritance {
 pub struct Grant {
     /// The role's id.
     pub role: String,
-    /// Who has it.
+    /// The holder.
     pub actor: Actor,
     /// Where it is valid.
     pub target: Target,
@@ -78,7 +78,7 @@ pub struct RoleAssignment {
 pub struct AssignmentFilter {
     /// The role's id.
     pub role: Option<String>,
-    /// Who has it.
+    /// The holder.
     pub actor: Option<Actor>,
     /// Where it is valid.
     pub target: Option<Target>,

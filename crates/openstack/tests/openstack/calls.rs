@@ -61,6 +61,20 @@ async fn a_service_that_is_registered_later_is_found_in_a_new_catalog() {
 }
 
 #[tokio::test]
+async fn a_service_that_has_moved_is_found_in_a_new_catalog_when_it_no_longer_answers() {
+    let stage = Stage::start().await;
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    stage.keystone.register_at("compute", "internal", "south", &format!("http://{closed}"));
+    let error = stage.client.send(&servers()).await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error}");
+    stage.keystone.unregister("compute");
+    stage.keystone.register("compute", "internal", "south");
+    stage.keystone.on(Method::GET, "/internal/south/servers", [Reply::new(200, page(&[]))]);
+    stage.clock.advance(Duration::from_secs(10));
+    stage.client.send(&servers()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_microversion_and_a_query_are_sent() {
     let stage = Stage::start().await;
     stage.keystone.register("compute", "internal", "south");

@@ -166,6 +166,11 @@ impl Keystone {
         self
     }
 
+    /// Removes the endpoints of a service from the catalog of further tokens.
+    pub fn unregister(&self, service: &str) {
+        self.state.endpoints.lock().unwrap().retain(|endpoint| endpoint.service != service);
+    }
+
     /// Lets every call with this token fail with 401.
     pub fn revoke(&self, token: &str) {
         self.state.revoked.lock().unwrap().insert(token.into());

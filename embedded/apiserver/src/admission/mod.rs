@@ -76,7 +76,7 @@ fn webhooks(server: &Server, kind: Kind) -> Vec<Webhook> {
     hooks
 }
 
-/// Nobody may lock themselves out: what decides about webhooks is not decided by webhooks.
+/// No one may lock themselves out: what decides about webhooks is not decided by webhooks.
 fn is_exempt(call: &Call<'_>) -> bool {
     call.served.resource.group == "admissionregistration.k8s.io"
 }

@@ -13,7 +13,7 @@ pub(super) const PORTS: Range<u64> = 30000..32768;
 /// The largest part of a range that is used: enough for any machine, and small enough to look through.
 const MOST_ADDRESSES: u128 = 1 << 16;
 
-/// Things that are handed out, and who has them.
+/// Things that are handed out, and their holders.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
     taken: HashMap<T, String>,

@@ -176,7 +176,7 @@ pub(crate) async fn delete_as(
         user: UserInfo::service_account("kube-system", account),
         warnings: &Warnings::default(),
     };
-    // As it is stored: nobody needs to be asked to see whether it may go.
+    // As it is stored: no one needs to be asked to see whether it may go.
     let missing = || ApiError::not_found(resource, call.target.name.as_deref().unwrap_or_default());
     let object = of_entry(resource, &server.store().get(key).ok_or_else(missing)?)?;
     if !is_going(&object) {

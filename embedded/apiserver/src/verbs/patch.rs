@@ -11,7 +11,7 @@ use crate::call::{Call, decode};
 use crate::object::{meta, meta_mut};
 use crate::status::{ApiError, Reason};
 
-/// How often a patch is applied anew to an object that changed under it.
+/// How often a patch is applied again to an object that changed under it.
 const TRIES: usize = 10;
 
 /// The kinds of patch.

@@ -55,7 +55,7 @@ fn create_authority(path: &Path, key: P256, now: Timestamp) -> Result<Authority,
     Ok(authority)
 }
 
-/// The server's certificate: kept as long as it would serve, made anew for any reason else.
+/// The server's certificate: kept as long as it would serve, made again for any reason else.
 pub(super) fn server(
     directory: &Path,
     authority: &Authority,

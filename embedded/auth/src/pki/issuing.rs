@@ -24,7 +24,7 @@ pub enum Usage {
     ClientAuth,
 }
 
-/// What somebody asks to be certified.
+/// What someone asks to be certified.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// Common name; none when empty.
@@ -168,7 +168,7 @@ impl Issued {
         self.facts.authority
     }
 
-    /// Whether nobody stands above it.
+    /// Whether no one stands above it.
     pub fn is_root(&self) -> bool {
         self.facts.name == self.facts.issuer
     }

@@ -89,7 +89,7 @@ fn key_pair(algorithm: &'static EcdsaSigningAlgorithm, pkcs8: &SecretSlice<u8>) 
     EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.expose_secret(), &SystemRandom::new()).map_err(|_| PkiError::Key)
 }
 
-/// `N` bytes that nobody can guess.
+/// `N` bytes that no one can guess.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], PkiError> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| PkiError::Random)?;

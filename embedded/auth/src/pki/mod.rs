@@ -104,7 +104,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// How a server speaks TLS that has this certificate and serves nobody without one of the authority in `ca_pem`.
+    /// How a server speaks TLS that has this certificate and serves no one without one of the authority in `ca_pem`.
     pub fn serving(&self, ca_pem: &str) -> Result<ServerConfig, PkiError> {
         tls::strict_server_config(ca_pem, self)
     }
@@ -154,7 +154,7 @@ impl Pki {
 
     /// Takes what `directory` holds, makes what is missing and renews what is due.
     ///
-    /// The server's certificate is made anew when it lacks one of the names asked for, has less than a third of its
+    /// The server's certificate is made again when it lacks one of the names asked for, has less than a third of its
     /// life left or is not the authority's. The authority's is prolonged with its old key, so that clients keep trusting it.
     pub fn open(directory: &Path, extra_names: &[String], now: Timestamp) -> Result<Self, PkiError> {
         directory::prepare(directory)?;

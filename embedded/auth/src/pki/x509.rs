@@ -44,7 +44,7 @@ pub(crate) enum Purpose<'a> {
     Authority,
     Server(&'a [ServerName<'static>]),
     Client,
-    /// What somebody asked for, word by word.
+    /// What someone asked for, word by word.
     Asked(&'a Good),
 }
 

@@ -1,4 +1,4 @@
-//! Nobody grants what they do not hold: what is checked before a role or a binding is written.
+//! No one grants what they do not hold: what is checked before a role or a binding is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 

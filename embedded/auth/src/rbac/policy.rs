@@ -250,7 +250,7 @@ impl Scope {
         }
     }
 
-    /// Where a subject is looked up; service accounts are users with a long name, other kinds are nobody.
+    /// Where a subject is looked up; service accounts are users with a long name, other kinds are no one.
     fn place(&mut self, namespace: &str, subject: &Subject) -> Option<(&mut HashMap<String, Grants>, String)> {
         match subject.kind.as_str() {
             "User" => Some((&mut self.users, subject.name.clone())),

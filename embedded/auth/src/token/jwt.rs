@@ -29,13 +29,13 @@ pub enum TokenError {
     /// Names a key that is not ours.
     #[error("token is signed with an unknown key")]
     UnknownKey,
-    /// Changed after signing, or signed by somebody else.
+    /// Changed after signing, or signed by someone else.
     #[error("token signature does not hold")]
     Signature,
     /// Issued elsewhere.
     #[error("token is from another issuer")]
     Issuer,
-    /// Meant for somebody else.
+    /// Meant for someone else.
     #[error("token audiences {} is invalid for the target audiences {}", quoted_list(token), quoted_list(target))]
     Audience {
         /// Whom the token is meant for.

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(15);
 
-/// The set, its generation, which changes when somebody tries to make it better, and the node.
+/// The set, its generation, which changes when someone tries to make it better, and the node.
 type Key = (String, i64, String);
 
 /// When the pods of sets failed last on each node, and how long to wait from then on.

@@ -80,7 +80,7 @@ async fn reconcile(set: Arc<DaemonSet>, context: Context, backoff: Arc<Backoff>)
     let revisions = history::list(client, &set, &selector).await?;
     let mut collisions = set.status.as_ref().and_then(|status| status.collision_count);
     let current = history::ensure(client, &set, &spec(&set).template, HASH, &revisions, &mut collisions).await?;
-    // One that somebody made by hand may lack it.
+    // One that someone made by hand may lack it.
     let hash = current.labels().get(HASH).cloned().unwrap_or_else(|| current.name_any());
     merge(&context, &set, &revisions, &current, &hash, &mut pods).await?;
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await?.items;

@@ -1,4 +1,4 @@
-//! How many pods a disruption budget lets go, from the pods that it is about.
+//! How many pods a disruption budget allows to be evicted, from the pods that it is about.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const EVICTION: SignedDuration = SignedDuration::from_mins(2);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scale {
     pub(super) expected: i32,
-    /// Pods that nobody looks after, whose number nobody can tell.
+    /// Pods that no one looks after, whose number no one can tell.
     pub(super) unmanaged: Vec<String>,
 }
 

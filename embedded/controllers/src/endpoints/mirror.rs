@@ -1,4 +1,4 @@
-//! Endpoints that somebody else writes for a Service without a selector: mirrored into slices, and cleaned up after it.
+//! Endpoints that someone else writes for a Service without a selector: mirrored into slices, and cleaned up after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

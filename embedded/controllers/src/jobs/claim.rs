@@ -1,4 +1,4 @@
-//! Which pods are a job's, and how they are kept until they are counted and let go.
+//! Which pods are a job's, and how they are kept until they are counted and released.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) async fn pods(context: &Context, job: &Job) -> Result<Vec<Pod>, Error
 }
 
 /// Lets a pod go that has been counted, or need not be. That it is gone already is fine.
-pub(super) async fn let_go(context: &Context, pod: &Pod) -> Result<(), kube::Error> {
+pub(super) async fn released(context: &Context, pod: &Pod) -> Result<(), kube::Error> {
     patch(context, pod, json!({"$deleteFromPrimitiveList/finalizers": [TRACKED]})).await.map(drop)
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Wanted {
 /// What to do, in the order of the fields.
 #[derive(Debug, Default)]
 pub(super) struct Plan<'p> {
-    /// Pods that are one too many: let go and deleted, which is no failure of theirs.
+    /// Pods that are one too many: released and deleted, which is no failure of theirs.
     pub(super) retire: Vec<&'p Pod>,
     /// Pods of a job that is over: deleted.
     pub(super) stop: Vec<&'p Pod>,
@@ -50,7 +50,7 @@ pub(super) struct Plan<'p> {
     /// The status, without the pods that are made.
     pub(super) status: JobStatus,
     /// Pods that are counted once the status is written.
-    pub(super) let_go: Vec<&'p Pod>,
+    pub(super) released: Vec<&'p Pod>,
     pub(super) told: Vec<(News, &'static str, String)>,
     /// When to look again though nothing changed.
     pub(super) again: Option<Duration>,
@@ -100,7 +100,7 @@ pub(super) fn decide<'p>(seen: &Seen<'p>) -> Plan<'p> {
         Some(over) => announce(&over, settled, now, &mut plan),
         None => plan.sooner(verdict::until_deadline(spec, &plan.status, now).and_then(|left| left.try_into().ok())),
     }
-    plan.let_go = tally.counted;
+    plan.released = tally.counted;
     plan
 }
 
@@ -230,7 +230,7 @@ fn worth(pod: &Pod) -> (bool, bool, bool, Reverse<Option<Timestamp>>) {
     (placed, phase(pod) == "Running", is_ready(pod), Reverse(made))
 }
 
-/// The indexes that nobody has done or works on, in order.
+/// The indexes that no one has done or works on, in order.
 fn pending_indexes<'t>(
     spec: &JobSpec,
     tally: &'t Tally<'_>,

@@ -34,7 +34,7 @@ use crate::{claims, owners, queue};
 
 pub(crate) use self::verdict::finished_at;
 
-/// Who looks after a job that names nobody.
+/// Who looks after a job that names no one.
 const OURS: &str = "kubernetes.io/job-controller";
 
 /// What is remembered of failures, by the uid of the job.
@@ -86,8 +86,8 @@ async fn carry_out(context: &Context, job: &Job, spec: &JobSpec, plan: Plan<'_>)
     let mut status = plan.status;
     let made = change_pods(context, job, spec, &plan.retire, &plan.stop, &plan.create, &mut status).await;
     write_status(context, job, status).await?;
-    for pod in plan.let_go {
-        claim::let_go(context, pod).await?;
+    for pod in plan.released {
+        claim::released(context, pod).await?;
     }
     for (news, reason, message) in plan.told {
         context.events.tell(&kube::Resource::object_ref(job, &()), news, reason, message).await;
@@ -105,7 +105,7 @@ async fn change_pods(
     status: &mut JobStatus,
 ) -> Result<(), Error> {
     for pod in retire {
-        claim::let_go(context, pod).await?;
+        claim::released(context, pod).await?;
     }
     for pod in retire.iter().chain(stop) {
         crate::pods::delete(context, job, pod).await?;

@@ -1,4 +1,4 @@
-//! Pods that are kept to be counted by a job that is over, or not there any more: they are let go.
+//! Pods that are kept to be counted by a job that is over, or not there any more: they are released.
 
 use std::sync::Arc;
 
@@ -52,6 +52,6 @@ async fn reconcile(pod: Arc<Pod>, context: Context) -> Result<Again, Error> {
             return Ok(None);
         }
     }
-    claim::let_go(&context, &pod).await?;
+    claim::released(&context, &pod).await?;
     Ok(None)
 }

@@ -31,7 +31,7 @@ pub(super) struct Tally<'p> {
     pub(super) counted: Vec<&'p Pod>,
     pub(super) succeeded_indexes: Indexes,
     pub(super) failed_indexes: Indexes,
-    /// The last failure of each index that nobody works on, which says how long its next pod has to wait.
+    /// The last failure of each index that no one works on, which says how long its next pod has to wait.
     pub(super) last_failures: BTreeMap<i32, &'p Pod>,
     succeeded: i32,
     failed: i32,
@@ -75,7 +75,7 @@ impl<'p> Tally<'p> {
         tally
     }
 
-    /// Counts what was written down and let go since.
+    /// Counts what was written down and released since.
     fn settle(&mut self, pods: &[Pod]) {
         let held: HashSet<&str> = pods.iter().filter(|pod| is_tracked(pod)).map(uid).collect();
         let move_on = |written: &mut Option<Vec<String>>, count: &mut i32| {

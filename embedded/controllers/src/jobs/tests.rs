@@ -90,7 +90,7 @@ fn told(plan: &Plan<'_>) -> String {
     say("-", uncounted.failed.unwrap_or_default().join(" "));
     say("done", status.completed_indexes.clone().unwrap_or_default());
     say("lost", status.failed_indexes.clone().unwrap_or_default());
-    say("let go", names(&plan.let_go));
+    say("release", names(&plan.released));
     let conditions = status.conditions.iter().flatten();
     let text = |name: &str, truth: &str| if truth == "True" { name.to_owned() } else { format!("not {name}") };
     say("is", conditions.map(|found| text(&found.type_, &found.status)).collect::<Vec<_>>().join(" "));
@@ -116,16 +116,16 @@ fn pods_are_made_counted_and_let_go() {
             vec!["a Running", "b Pending", "c Running ready"],
             "retire b, active 2, ready 1",
         ),
-        // Seen to have ended, it is written down and let go.
-        (completions(2, 1), none.clone(), vec!["a Succeeded"], "create 1, + a, let go a"),
+        // Seen to have ended, it is written down and released.
+        (completions(2, 1), none.clone(), vec!["a Succeeded"], "create 1, + a, release a"),
         // Written down and still held: not counted again.
         (
             completions(2, 1),
             json!({"uncountedTerminatedPods": {"succeeded": ["a"]}}),
             vec!["a Succeeded"],
-            "create 1, + a, let go a",
+            "create 1, + a, release a",
         ),
-        // Let go, there or not: counted.
+        // Released, there or not: counted.
         (
             completions(3, 1),
             json!({"uncountedTerminatedPods": {"succeeded": ["a", "b"]}}),
@@ -135,7 +135,7 @@ fn pods_are_made_counted_and_let_go() {
         // Counted: not seen any more.
         (completions(2, 1), json!({"succeeded": 1}), vec!["a Succeeded untracked"], "create 1, succeeded 1"),
         // The last one announces the end, and the end comes when it has been counted.
-        (completions(1, 1), none.clone(), vec!["a Succeeded"], "+ a, let go a, is SuccessCriteriaMet"),
+        (completions(1, 1), none.clone(), vec!["a Succeeded"], "+ a, release a, is SuccessCriteriaMet"),
         (
             completions(1, 1),
             json!({"uncountedTerminatedPods": {"succeeded": ["a"]}}),
@@ -147,7 +147,7 @@ fn pods_are_made_counted_and_let_go() {
             completions(1, 1),
             json!({"succeeded": 1}),
             vec!["b Running"],
-            "retire b, succeeded 1, let go b, is SuccessCriteriaMet",
+            "retire b, succeeded 1, release b, is SuccessCriteriaMet",
         ),
         (
             completions(1, 1),
@@ -157,12 +157,12 @@ fn pods_are_made_counted_and_let_go() {
         ),
         // A work queue ends when all have, and one well.
         (json!({"parallelism": 2}), none.clone(), vec!["a Running"], "create 1, active 1"),
-        (json!({"parallelism": 2}), none.clone(), vec!["a Running", "b Succeeded"], "active 1, + b, let go b"),
+        (json!({"parallelism": 2}), none.clone(), vec!["a Running", "b Succeeded"], "active 1, + b, release b"),
         (
             json!({"parallelism": 2}),
             none.clone(),
             vec!["a Failed", "b Succeeded"],
-            "+ b, - a, let go a b, is SuccessCriteriaMet",
+            "+ b, - a, release a b, is SuccessCriteriaMet",
         ),
         (completions(0, 1), none.clone(), vec![], "is SuccessCriteriaMet Complete"),
     ];
@@ -180,11 +180,11 @@ fn failures_are_waited_for_and_end_a_job_when_there_are_too_many() {
     };
     let none = json!({});
     let table: Vec<(Value, Value, Vec<&str>, &str)> = vec![
-        (limit(6), none.clone(), vec!["a Failed"], "- a, let go a, again 10"),
-        (limit(6), none.clone(), vec!["a Failed", "b Failed"], "- a b, let go a b, again 20"),
+        (limit(6), none.clone(), vec!["a Failed"], "- a, release a, again 10"),
+        (limit(6), none.clone(), vec!["a Failed", "b Failed"], "- a b, release a b, again 20"),
         // A pod that is deleted has failed.
-        (limit(6), none.clone(), vec!["a Running going"], "terminating 1, - a, let go a, again 10"),
-        (limit(0), none.clone(), vec!["a Failed"], "- a, let go a, is FailureTarget"),
+        (limit(6), none.clone(), vec!["a Running going"], "terminating 1, - a, release a, again 10"),
+        (limit(0), none.clone(), vec!["a Failed"], "- a, release a, is FailureTarget"),
         (
             limit(0),
             json!({"uncountedTerminatedPods": {"failed": ["a"]}}),
@@ -196,7 +196,7 @@ fn failures_are_waited_for_and_end_a_job_when_there_are_too_many() {
             limit(1),
             json!({"failed": 1}),
             vec!["a Failed", "b Running ready"],
-            "stop b, failed 1, - a b, let go a b, is FailureTarget",
+            "stop b, failed 1, - a b, release a b, is FailureTarget",
         ),
         (
             limit(1),
@@ -205,7 +205,7 @@ fn failures_are_waited_for_and_end_a_job_when_there_are_too_many() {
             "terminating 1, failed 3, is FailureTarget",
         ),
         (once("OnFailure"), none.clone(), vec!["a Running restarts=1"], "active 1"),
-        (once("OnFailure"), none.clone(), vec!["a Running restarts=2"], "stop a, - a, let go a, is FailureTarget"),
+        (once("OnFailure"), none.clone(), vec!["a Running restarts=2"], "stop a, - a, release a, is FailureTarget"),
         (once("Never"), none.clone(), vec!["a Running restarts=2"], "active 1"),
     ];
     for (spec, status, pods, expected) in table {
@@ -219,7 +219,7 @@ fn a_deadline_ends_a_job_and_until_then_it_is_looked_at_again() {
     let started = |second: i64| json!({"startTime": at(second)});
     let table = [
         (spec.clone(), started(-10), "active 1, again 20"),
-        (spec.clone(), started(-30), "stop a, - a, let go a, is FailureTarget"),
+        (spec.clone(), started(-30), "stop a, - a, release a, is FailureTarget"),
         (
             json!({"completions": 1, "activeDeadlineSeconds": 30, "suspend": true}),
             started(-60),
@@ -256,9 +256,9 @@ fn a_rule_for_failures_ignores_a_pod_or_ends_the_job() {
         {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
     ]}});
     let table = [
-        (vec!["a Failed exit=7", "b Running"], "active 1, let go a, again 10"),
-        (vec!["a Failed exit=42", "b Running"], "stop b, - a b, let go a b, is FailureTarget"),
-        (vec!["a Failed exit=1", "b Running"], "stop b, - a b, let go a b, is FailureTarget"),
+        (vec!["a Failed exit=7", "b Running"], "active 1, release a, again 10"),
+        (vec!["a Failed exit=42", "b Running"], "stop b, - a b, release a b, is FailureTarget"),
+        (vec!["a Failed exit=1", "b Running"], "stop b, - a b, release a b, is FailureTarget"),
         // With such rules a pod has failed when it has ended, and is replaced then.
         (vec!["a Running going", "b Running"], "active 1, terminating 1"),
     ];
@@ -280,7 +280,7 @@ fn indexes_are_done_one_by_one() {
             spec(json!({})),
             none.clone(),
             vec!["a Succeeded index=1", "b Running index=0"],
-            "create #2, active 1, succeeded 1, done 1, let go a",
+            "create #2, active 1, succeeded 1, done 1, release a",
         ),
         // Two of one index, and one of none.
         (
@@ -293,13 +293,13 @@ fn indexes_are_done_one_by_one() {
             spec(json!({})),
             json!({"completedIndexes": "0-2"}),
             vec!["a Succeeded index=3"],
-            "succeeded 4, done 0-3, let go a, is SuccessCriteriaMet",
+            "succeeded 4, done 0-3, release a, is SuccessCriteriaMet",
         ),
         (
             spec(json!({"successPolicy": {"rules": [{"succeededIndexes": "0"}]}})),
             none.clone(),
             vec!["a Succeeded index=0", "b Running index=1"],
-            "retire b, succeeded 1, done 0, let go a b, is SuccessCriteriaMet",
+            "retire b, succeeded 1, done 0, release a b, is SuccessCriteriaMet",
         ),
         // The last failure of an index is kept until its next pod is there, which waits.
         (
@@ -312,31 +312,31 @@ fn indexes_are_done_one_by_one() {
             spec(per_index.clone()),
             json!({"uncountedTerminatedPods": {"failed": ["a"]}}),
             vec!["a Failed index=0 failures=0", "c Pending index=0 failures=1", "b Running index=1"],
-            "active 2, - a, let go a",
+            "active 2, - a, release a",
         ),
         (
             spec(per_index.clone()),
             none.clone(),
             vec!["c Failed index=0 failures=1", "b Running index=1"],
-            "create #2, active 1, - c, lost 0, let go c",
+            "create #2, active 1, - c, lost 0, release c",
         ),
         (
             spec(per_index),
             json!({"failedIndexes": "0", "completedIndexes": "1,2"}),
             vec!["d Succeeded index=3"],
-            "succeeded 3, done 1-3, lost 0, let go d, is FailureTarget",
+            "succeeded 3, done 1-3, lost 0, release d, is FailureTarget",
         ),
         (
             spec(few.clone()),
             none.clone(),
             vec!["a Failed index=0", "b Running index=1"],
-            "create #2, active 1, - a, lost 0, let go a",
+            "create #2, active 1, - a, lost 0, release a",
         ),
         (
             spec(few),
             json!({"failedIndexes": "0"}),
             vec!["b Failed index=1", "c Running index=2"],
-            "stop c, - b c, lost 0,1, let go b c, is FailureTarget",
+            "stop c, - b c, lost 0,1, release b c, is FailureTarget",
         ),
     ];
     for (spec, status, pods, expected) in table {
@@ -348,5 +348,5 @@ fn indexes_are_done_one_by_one() {
 fn a_job_that_is_going_makes_no_pods_and_keeps_none() {
     let mut going = job(json!({"completions": 3, "parallelism": 2}), json!({}));
     going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(0)));
-    assert_eq!(decided(&going, &["a Running", "b Failed"], Failures::default()), "active 1, - b, let go a b");
+    assert_eq!(decided(&going, &["a Running", "b Failed"], Failures::default()), "active 1, - b, release a b");
 }

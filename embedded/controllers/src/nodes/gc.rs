@@ -1,4 +1,4 @@
-//! Pods that nobody ends: those of nodes that are gone or given up, those that never had one, and too many that are over.
+//! Pods that no one ends: those of nodes that are gone or given up, those that never had one, and too many that are over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -7,7 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What nobody knows of a node that is silent.
+/// What no one knows of a node that is silent.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 pub(super) fn condition<'n>(node: &'n Node, name: &str) -> Option<&'n NodeCondition> {

@@ -111,7 +111,7 @@ async fn pods_on(context: &Context, node: &Node) -> Result<Vec<Pod>, Error> {
     Ok(Api::<Pod>::all(context.client.clone()).list(&params).await?.items)
 }
 
-/// Nobody can tell that the pods of a node are ready which is not.
+/// No one can tell that the pods of a node are ready which is not.
 async fn unready_pods(context: &Context, node: &Node) -> Result<(), Error> {
     for pod in pods_on(context, node).await?.iter().filter(|pod| pods::is_ready(pod)) {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::now());

@@ -13,7 +13,7 @@ use crate::owners::is_going;
 use crate::pods;
 use crate::queue::Again;
 
-/// How soon to look whether a claim that goes is gone: nobody tells.
+/// How soon to look whether a claim that goes is gone: no one tells.
 const CLAIM_GOES: Duration = Duration::from_secs(1);
 
 /// What there is.

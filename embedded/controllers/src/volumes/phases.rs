@@ -11,11 +11,11 @@ use crate::owners::is_going;
 pub(super) enum Step {
     /// It is in this phase.
     Is(&'static str),
-    /// It is for nobody any more; its phase and what it was for go.
+    /// It is for no one any more; its phase and what it was for go.
     Unbind,
     /// Its claim is gone, and so is it: what it holds, then itself.
     Reclaim,
-    /// Nothing: somebody else has to act first.
+    /// Nothing: someone else has to act first.
     Leave,
 }
 

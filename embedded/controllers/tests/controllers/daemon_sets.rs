@@ -262,7 +262,7 @@ async fn revisions_of(stage: &Stage) -> Result<BTreeSet<String>, kube::Error> {
     Ok(listed.iter().map(ResourceExt::name_any).collect())
 }
 
-/// A revision that somebody made by hand after another one: of this template, under this hash.
+/// A revision that someone made by hand after another one: of this template, under this hash.
 async fn by_hand(stage: &Stage, after: &ControllerRevision, data: Value, hash: &str) -> ControllerRevision {
     let mut made = after.clone();
     made.metadata = kube::core::ObjectMeta {

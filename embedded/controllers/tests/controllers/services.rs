@@ -61,7 +61,7 @@ async fn endpoints_follow_the_pods_of_a_service_and_go_with_it() -> Tested {
     stage.api::<Pod>().delete("b", &DeleteParams::default()).await?;
     slices_until(&stage, "web", |slices| ready(slices) == [false]).await;
 
-    // Somebody takes a slice away.
+    // Someone takes a slice away.
     let name = slices_until(&stage, "web", |slices| slices.len() == 1).await[0].name_any();
     stage.api::<EndpointSlice>().delete(&name, &DeleteParams::default()).await?;
     slices_until(&stage, "web", |slices| slices.len() == 1 && slices[0].name_any() != name).await;

@@ -180,7 +180,7 @@ impl Step {
     }
 }
 
-/// What runs a program in a namespace. Unlike `ip netns exec`, it does not mount `/sys` anew, which would hide cgroups.
+/// What runs a program in a namespace. Unlike `ip netns exec`, it does not mount `/sys` again, which would hide cgroups.
 pub(super) fn within(namespace: &Path, programs: &Programs) -> Command {
     let mut command = Command::new(&programs.nsenter);
     command.arg(option("--net=", namespace));

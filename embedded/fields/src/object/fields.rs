@@ -47,7 +47,7 @@ impl Walk {
             let empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
             Node { element: known.step(name), member: member || empty || !known.is_declared(), children: below }
         });
-        // A declared empty list is nobody's, and has nothing below.
+        // A declared empty list is no one's, and has nothing below.
         FieldSet::from_nodes(nodes.filter(|node| node.member || !node.children.is_empty()).collect())
     }
 

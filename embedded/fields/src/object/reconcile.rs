@@ -3,7 +3,7 @@
 //!
 //! The second cannot be told from ownership of something that was empty and that others filled since. Upstream takes
 //! every such owner for an owner of all; then no-op applies of two managers can change ownership back and forth. Here,
-//! a list or open map counts as formerly atomic only if nobody owns anything in it, and a declared object, which
+//! a list or open map counts as formerly atomic only if no one owns anything in it, and a declared object, which
 //! defaults may have filled, never does.
 
 use std::cell::OnceCell;

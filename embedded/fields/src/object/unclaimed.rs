@@ -1,4 +1,4 @@
-//! What goes from an object when its owner leaves it out and nobody else claims it.
+//! What goes from an object when its owner leaves it out and no one else claims it.
 
 use crate::element::Element;
 use crate::set::{FieldSet, Node};

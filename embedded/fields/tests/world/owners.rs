@@ -43,7 +43,7 @@ pub fn is_anchored(schema: &Value, set: &FieldSet, path: &[Element]) -> bool {
     })
 }
 
-/// Whether a value says what another says, which nobody empties by saying nothing.
+/// Whether a value says what another says, which no one empties by saying nothing.
 pub fn holds(is: Option<&Value>, says: Option<&Value>) -> bool {
     match (is, says) {
         (Some(Value::Object(is)), Some(Value::Object(says))) => says.iter().all(|(k, v)| holds(is.get(k), Some(v))),

@@ -1,4 +1,4 @@
-//! Who may do what, and who somebody is.
+//! Who may do what, and who someone is.
 
 use c5c3_auth::UserInfo;
 use c5c3_harness::TestCluster;

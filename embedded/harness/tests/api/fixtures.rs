@@ -22,7 +22,7 @@ pub type Tested = Result<(), Box<dyn std::error::Error>>;
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The group of trees that nobody changes the definition of.
+/// The group of trees that no one changes the definition of.
 pub const ORCHARD: &str = "orchard.example";
 
 /// A cluster and a client that may do everything.

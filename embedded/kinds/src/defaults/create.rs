@@ -36,7 +36,7 @@ pub fn initial_status(resource: &Resource, object: &Value) -> Option<Value> {
     })
 }
 
-/// A pod that is held back says so from the beginning; nobody else would.
+/// A pod that is held back says so from the beginning; no one else would.
 fn pod_status(pod: &Value) -> Value {
     let spec = &pod["spec"];
     let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});

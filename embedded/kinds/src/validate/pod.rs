@@ -82,7 +82,7 @@ pub(super) fn spec(path: &str, spec: &Value, report: &mut Report) {
     }
 }
 
-/// A running pod can be given other images, a deadline, more tolerations, and be let go from its scheduling gates.
+/// A running pod can be given other images, a deadline, more tolerations, and be released from its scheduling gates.
 fn update(new: &Value, old: &Value, report: &mut Report) {
     const WHY: &str = "pod updates may not change fields other than `spec.containers[*].image`, \
                        `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions \

@@ -216,7 +216,7 @@ impl Server {
             {
                 return Some(answer);
             }
-            // Without resolvers the cluster is all there is; with resolvers that are silent nobody knows.
+            // Without resolvers the cluster is all there is; with resolvers that are silent no one knows.
             let code = if self.upstream.is_empty() { ResponseCode::NXDomain } else { ResponseCode::ServFail };
             response.metadata.response_code = code;
             return encode(response, &request, over);
@@ -269,7 +269,7 @@ fn refusal(request: &Message) -> Option<ResponseCode> {
     }
 }
 
-/// What is answered to somebody who sent a header and nothing that makes sense after it.
+/// What is answered to someone who sent a header and nothing that makes sense after it.
 fn malformed(query: &[u8]) -> Option<Vec<u8>> {
     let [high, low, flags, ..] = query else { return None };
     let is_response = flags & 0x80 != 0;

@@ -42,7 +42,7 @@ impl Upstream {
         self.0.is_empty()
     }
 
-    /// Asks one after the other, in the client's own words. None: nobody answered.
+    /// Asks one after the other, in the client's own words. None: no one answered.
     pub(super) async fn relay(&self, query: &[u8], over: Transport) -> Option<Vec<u8>> {
         for resolver in &self.0 {
             let asked = async {

@@ -27,7 +27,7 @@ pub use render::render;
 /// The node that rules are for.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The name of the table that holds the rules; nobody else writes there.
+    /// The name of the table that holds the rules; no one else writes there.
     pub table: String,
     /// The node whose pods are protected.
     pub node: String,

@@ -48,7 +48,7 @@ fn conditions(endpoint: &Endpoint) -> EndpointConditions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// On its way out, and still answering: used when nobody else is left.
+    /// On its way out, and still answering: used when no one else is left.
     Draining,
     Ready,
 }

@@ -1,6 +1,6 @@
 //! UDP flows that the kernel still sends where a Service no longer does.
 //!
-//! A TCP client notices that its peer is gone and connects anew. A UDP client that keeps its port does not: the kernel
+//! A TCP client notices that its peer is gone and connects again. A UDP client that keeps its port does not: the kernel
 //! remembers where its first packet went for as long as packets come. Such memories are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};

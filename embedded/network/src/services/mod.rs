@@ -29,7 +29,7 @@ pub use render::{Rules, render};
 /// The place in the network that rules are for: a node, or the machine itself, which is none.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The name of the table that holds the rules; nobody else writes there.
+    /// The name of the table that holds the rules; no one else writes there.
     pub table: String,
     /// The node whose endpoints are local.
     pub node: Option<String>,

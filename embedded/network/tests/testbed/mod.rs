@@ -291,7 +291,7 @@ impl Testbed {
 
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testbed/peer.py");
 
-/// Somebody who asks again and again.
+/// Someone who asks again and again.
 pub struct Chat {
     child: Child,
     stdin: ChildStdin,

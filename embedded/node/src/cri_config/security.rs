@@ -62,7 +62,7 @@ impl Effective {
     }
 }
 
-/// A container's security context; `image` says who it runs as if nobody else does.
+/// A container's security context; `image` says who it runs as if no one else does.
 pub(crate) fn context(
     pod: &Pod,
     container: &Container,

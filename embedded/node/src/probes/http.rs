@@ -66,7 +66,7 @@ async fn once(get: &Get) -> Result<(u16, Option<String>), HttpError> {
         return send(get, stream).await;
     }
     let name = ServerName::try_from(get.host.clone()).map_err(|error| HttpError::Tls(std::io::Error::other(error)))?;
-    // As upstream: a probe asks whether somebody answers, not who.
+    // As upstream: a probe asks whether someone answers, not who.
     let tls = c5c3_auth::trusting_anybody().map_err(|error| HttpError::Tls(std::io::Error::other(error)))?;
     let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await;
     send(get, stream.map_err(HttpError::Tls)?).await

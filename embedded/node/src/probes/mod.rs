@@ -32,7 +32,7 @@ enum Purpose {
     Readiness,
 }
 
-/// Who has just started is looked at again so soon at the least.
+/// A container that has just started is probed again at least this soon.
 const SOONEST: Duration = Duration::from_millis(50);
 
 /// The probes of a pod's running containers, by the containers' identifiers.

@@ -156,7 +156,7 @@ async fn write(node: &Node, status: &Value) -> kube::Result<()> {
     let patch = json!({"status": status});
     let written = api.patch_status(node.name(), &PatchParams::default(), &Patch::Strategic(patch)).await;
     match written {
-        // Somebody deleted the node: it comes back, as it does with a kubelet that is restarted.
+        // Someone deleted the node: it comes back, as it does with a kubelet that is restarted.
         Err(kube::Error::Api(error)) if error.code == 404 => register(node).await,
         written => written.map(drop),
     }
@@ -179,7 +179,7 @@ mod tests {
         let cluster = TestCluster::in_process().await.unwrap();
         let home = tempfile::tempdir().unwrap();
         let socket = home.path().join("silent.sock");
-        // Connections are taken, and nobody reads what comes.
+        // Connections are taken, and no one reads what comes.
         let _silent = UnixListener::bind(&socket).unwrap();
         let site = Site::new(Instance::new("zoo").unwrap(), "lion", home.path()).unwrap();
         let (voice, _speaker) = Voice::new(cluster.client());

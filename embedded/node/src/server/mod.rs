@@ -1,4 +1,4 @@
-//! The node's HTTP server: what the API server asks a node for. It serves nobody else.
+//! The node's HTTP server: what the API server asks a node for. It serves no one else.
 
 mod connections;
 mod logs;

@@ -1,4 +1,4 @@
-//! Images that nobody uses are removed when the disk gets full: those that a registry has, for they can be had again. What
+//! Images that no one uses are removed when the disk gets full: those that a registry has, for they can be had again. What
 //! was built here and imported stays.
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use crate::node::Node;
 const FULL: i64 = 85;
 const TARGET: i64 = 80;
 
-/// Looks once; `before` are those that nobody used at the last look, which alone are removed: a pod may be about to use
+/// Looks once; `before` are those that no one used at the last look, which alone are removed: a pod may be about to use
 /// one that was just pulled.
 pub(super) async fn collect(node: &Node, before: &mut HashSet<String>) {
     let (used, mut excess) = disk_use(node.config.site.data(), TARGET);

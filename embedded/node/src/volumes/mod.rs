@@ -134,7 +134,7 @@ pub(crate) fn unmount(folders: &Folders, uid: &str) -> Result<(), VolumeError> {
         return Ok(());
     }
     let failed = c5c3_files::unmount_under(&folder).map_err(VolumeError::at(&folder))?;
-    // Nothing is removed while a mount is left: it may be somebody's data.
+    // Nothing is removed while a mount is left: it may be someone's data.
     if let Some((path, source)) = failed.into_iter().next() {
         return Err(VolumeError::Io { what: path.display().to_string(), source });
     }

@@ -99,7 +99,7 @@ fn write_one(root: &OwnedFd, file: &Projected) -> io::Result<()> {
         let made = open(root, &parent, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
         fchmod(made, Mode::from_raw_mode(0o755))?;
     }
-    // Nobody else may read it before it has its mode.
+    // No one else may read it before it has its mode.
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
     let mut made = File::from(open(root, path, flags, Mode::from_raw_mode(0o600))?);
     made.write_all(&file.bytes)?;

@@ -27,7 +27,7 @@ use crate::report::Report;
 use crate::status::{self, Facts};
 use crate::volumes::{MountedVolumes, Tokens, VolumeError, Volumes};
 
-/// After a failure that nobody but the log hears of.
+/// After a failure that no one but the log hears of.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A pod as the API has it.

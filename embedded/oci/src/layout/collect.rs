@@ -29,7 +29,7 @@ impl Layout {
             Err(fs::TryLockError::WouldBlock) => Err(Error::InUse(self.root.clone())),
             Err(fs::TryLockError::Error(error)) => Err(Error::file("lock", &self.root)(error)),
         };
-        // On Linux a lock is changed in place; for a moment nobody may hold it, and then nothing is lost.
+        // On Linux a lock is changed in place; for a moment no one may hold it, and then nothing is lost.
         self.users.unlock().and_then(|()| self.users.lock_shared()).map_err(Error::file("lock", &self.root))?;
         freed
     }
@@ -46,7 +46,7 @@ impl Layout {
         Ok(freed)
     }
 
-    /// Removes what is half written, for who knows that nobody is writing.
+    /// Removes what is half written, for who knows that no one is writing.
     pub(super) fn sweep_partial(&self) -> Result<Freed, Error> {
         self.sweep("partial", |_| false)
     }

@@ -76,7 +76,7 @@ impl Layout {
         Ok(found)
     }
 
-    /// Changes the index, while nobody else does.
+    /// Changes the index, while no one else does.
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Descriptor>)) -> Result<(), Error> {
         let path = self.root.join("index.lock");
         let lock = lock_file(&path)?;

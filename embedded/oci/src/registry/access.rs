@@ -25,7 +25,7 @@ pub struct Access {
 /// Who asks a registry.
 #[derive(Default)]
 pub enum Credentials {
-    /// Nobody in particular.
+    /// No one in particular.
     #[default]
     Anonymous,
     /// A user with a password or a token.
@@ -56,7 +56,7 @@ impl From<Credentials> for RegistryAuth {
 }
 
 impl Credentials {
-    /// What `docker login`, `podman login` or `skopeo login` has written into a file for a registry; nobody in particular
+    /// What `docker login`, `podman login` or `skopeo login` has written into a file for a registry; no one in particular
     /// if it says nothing of it.
     pub fn of_file(path: &Path, registry: &str) -> Result<Self, Error> {
         let text = std::fs::read(path).map_err(Error::file("read", path))?;

@@ -44,7 +44,7 @@ impl Server {
         let mut log = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
         let place = |line: String| Some(line.split_once("listening on ")?.1.split(['"', ' ']).next()?.to_owned());
         let address = log.by_ref().find_map(place).expect("the registry does not listen");
-        // It would wait if nobody read what it says.
+        // It would wait if no one read what it says.
         std::thread::spawn(move || log.for_each(drop));
         Self { process, address, data }
     }
@@ -199,7 +199,7 @@ async fn a_registry_with_users_takes_an_image_from_one_of_them() {
 async fn a_registry_that_is_not_there_is_said_not_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let layout = layout(folder.path(), "store");
-    // Bound, so that nobody else takes the port, and closed again as late as possible.
+    // Bound, so that no one else takes the port, and closed again as late as possible.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let called = name(&format!("127.0.0.1:{port}/c5c3/hello:1.0"));
     let error = Registry::new(&called, plain()).unwrap().pull(&layout, &called).await.unwrap_err().to_string();

@@ -113,7 +113,7 @@ async fn issuer(
     Ok(found.map_err(|said| format!("the {kind} {} is not ready: {}", asked.name, said.message)))
 }
 
-/// Writes the Secret. It is nobody's child: it outlives the Certificate, as with cert-manager.
+/// Writes the Secret. It is no one's child: it outlives the Certificate, as with cert-manager.
 async fn store(
     client: &Client,
     certificate: &Certificate,

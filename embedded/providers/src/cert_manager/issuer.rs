@@ -102,7 +102,7 @@ pub(super) async fn reconcile<I: Signs>(issuer: I, client: Client) -> Result<Act
     Ok(Action::await_change())
 }
 
-/// Who signs for an issuer, or why nobody can.
+/// Who signs for an issuer, or why no one can.
 pub(super) async fn authority<I: Signs>(
     client: &Client,
     issuer: &I,

@@ -147,7 +147,7 @@ async fn synchronise(client: &Client, external: &ExternalSecret) -> Result<Synce
     Ok(Synced::Whole)
 }
 
-/// A Secret that somebody else controls is left alone.
+/// A Secret that someone else controls is left alone.
 fn check_owner(external: &ExternalSecret, found: Option<&Secret>, creation: CreationPolicy) -> Result<(), Error> {
     let name = external.secret().unwrap_or_default();
     let Some(found) = found else {

@@ -24,9 +24,9 @@ const FINALIZER: &str = "pushsecret.externalsecrets.io/finalizer";
 /// What comes first for a PushSecret.
 #[derive(Debug, PartialEq, Eq)]
 enum First {
-    /// What was written is deleted from the stores, and then it is let go.
+    /// What was written is deleted from the stores, and then it is released.
     TakeBack,
-    /// It is let go. Who asked for it to be deleted and has changed his mind since keeps what was written.
+    /// It is released. Who asked for it to be deleted and has changed his mind since keeps what was written.
     LetGo,
     /// It is going, and nothing holds it.
     Leave,
@@ -166,7 +166,7 @@ async fn take_back(client: &Client, push: &PushSecret) -> Result<(), Error> {
     for store in &push.spec.secret_store_refs {
         let remote = match stores::open(client, &namespace, store).await {
             Ok(remote) => remote,
-            // What went first, as in a namespace that is deleted, tells nobody any more how to reach the store.
+            // What went first, as in a namespace that is deleted, tells no one any more how to reach the store.
             Err(Error::Missing(why)) => {
                 tracing::warn!(store = store.name, why, "what was pushed is left in the store");
                 continue;

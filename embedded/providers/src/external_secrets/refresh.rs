@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::core::ObjectMeta;
 use serde_json::json;
 
-/// How often where nobody says.
+/// How often where no one says.
 const HOURLY: SignedDuration = SignedDuration::from_hours(1);
 
 /// How often it is synchronised; never by itself if the interval is zero.

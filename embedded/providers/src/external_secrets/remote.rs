@@ -204,4 +204,16 @@ mod tests {
         let named = of(StoreKind::SecretStore, json!({"name": "external-secrets", "namespace": "external-secrets"}));
         assert_eq!(named.unwrap(), "home/external-secrets");
     }
+
+    #[tokio::test]
+    async fn a_server_elsewhere_is_sent_no_token_without_tls() {
+        // Neither the API nor the server can be reached: it is refused before either is asked.
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let vault = json!({"server": "http://192.0.2.1:8200", "path": "kv-v2", "version": "v2",
+            "auth": {"kubernetes": {"mountPath": "kubernetes", "role": "r", "serviceAccountRef": {"name": "a"}}}});
+        let vault: Vault = serde_json::from_value(vault).unwrap();
+        let home = Home { kind: StoreKind::SecretStore, namespace: "home" };
+        let refused = Remote::connect(&client, &vault, &home).await.err().unwrap().to_string();
+        assert!(refused.contains("192.0.2.1:8200 is not on this machine and is talked to without TLS"), "{refused}");
+    }
 }

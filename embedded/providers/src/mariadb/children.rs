@@ -24,7 +24,7 @@ pub(super) const ROLE: &str = "k8s.mariadb.com/role";
 pub(super) struct Given<'g> {
     /// The pod that takes the writes.
     pub(super) primary: i32,
-    /// The servers' certificate, once there is one. Another one makes servers start anew.
+    /// The servers' certificate, once there is one. Another one makes servers restart.
     pub(super) signed: Option<&'g Signed>,
 }
 
@@ -97,7 +97,7 @@ fn services(wanted: &Wanted, primary: i32) -> Vec<Child> {
         service(&wanted.name, json!({"type": "ClusterIP"}), &[]),
     ];
     if wanted.galera {
-        // By the pod's own name: it holds also while nobody is there to label pods.
+        // By the pod's own name: it holds also while no one is there to label pods.
         let pod = ("statefulset.kubernetes.io/pod-name", wanted.pod(primary));
         let kind = wanted.primary_service.unwrap_or(ServiceType::ClusterIp);
         services.push(service(&format!("{}-primary", wanted.name), json!({"type": kind}), &[pod]));
@@ -217,7 +217,7 @@ fn container(wanted: &Wanted, mounts: &[Value]) -> Value {
         // A member that waits for others, or copies from them, is never killed for it: that may take as long as it takes.
         "startupProbe": {"exec": gets_ready, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 604_800},
         "readinessProbe": {"exec": ready, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
-        // Nor is one that copies again, after its server had to be started anew within the same container.
+        // Nor is one that copies again, after its server had to be restarted within the same container.
         "livenessProbe": {"exec": lives, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
     })
 }

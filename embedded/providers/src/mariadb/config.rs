@@ -48,7 +48,7 @@ wsrep_slave_threads = 2
 ";
 
 /// How members talk to each other. Who they were before a crash they agree on before a server starts; a server that
-/// remembers it (`pc.recovery`) would wait for ever for those that were started anew.
+/// remembers it (`pc.recovery`) would wait for ever for those that were restarted.
 const PROVIDER_OPTIONS: &str =
     "gcache.size=64M;gcs.fc_limit=128;pc.recovery=false;evs.suspect_timeout=PT5S;evs.inactive_timeout=PT15S";
 
@@ -78,7 +78,7 @@ pub(super) fn files(wanted: &Wanted) -> BTreeMap<String, String> {
 }
 
 /// Stands for everything that only a new start of a server brings into force. How many members there are is not among it:
-/// who starts reads that anew.
+/// who starts reads that again.
 pub(super) fn hash(wanted: &Wanted) -> String {
     let parts = [server_cnf(wanted).as_str(), ENTRY, LIVE, NOTIFY, READY, TRANSFER].join("\0");
     hash::short(parts.as_bytes())

@@ -11,7 +11,7 @@ use super::config::STATE_PORT;
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The cluster of who has none.
+/// The cluster of a member that has none.
 const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// What a member says, as `scripts/entry.sh` writes it.

@@ -6,14 +6,14 @@
 //! | Database, User, Grant | `sql`, as root, on the server that they name |
 //! | MaxScale | a refusal |
 //!
-//! How the members of a Galera cluster find each other again after a crash is among themselves, and needs nobody: see
+//! How the members of a Galera cluster find each other again after a crash is among themselves, and needs no one: see
 //! `scripts/entry.sh`. One way serves all crashes: a member that starts finds out how far its data has come, and waits
 //! until it sees a primary component to join, or all the others waiting like itself; then the one that has come farthest
-//! starts the cluster anew. A server that Galera has shut out, because it lacks something or differs from the others, is
-//! started anew. Data of different clusters is reported, and left to a person.
+//! starts the cluster again. A server that Galera has shut out, because it lacks something or differs from the others, is
+//! restarted. Data of different clusters is reported, and left to a person.
 //!
 //! With TLS, members talk to each other by it as well. Who talks in the clear, or trusts other authorities, is understood
-//! by none of the others: when that changes, all members start anew at once.
+//! by none of the others: when that changes, all members restart at once.
 //!
 //! Not provided: replication without Galera, certificates by any other way than issuers, backups, and exporters, which
 //! the condition `MetricsReady` says.

@@ -1,6 +1,6 @@
 //! Root's password: made up where that is asked for, and followed when it changes.
 //!
-//! Servers know the password that they began with, and nobody can read it from them. A second Secret remembers which one
+//! Servers know the password that they began with, and no one can read it from them. A second Secret remembers which one
 //! that is, so that a change of the first can be told to them: see [`follow`](super::sql::follow).
 
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ async fn make(client: &Client, namespace: &str, name: &str, key: &str, password:
     made.map(drop).map_err(Error::api(format!("create secret/{name}")))
 }
 
-/// A Secret with a password. One that was made up is nobody's child: it stays as long as the volumes may that it is in.
+/// A Secret with a password. One that was made up is no one's child: it stays as long as the volumes may that it is in.
 fn secret(name: &str, key: &str, password: &str) -> Secret {
     Secret {
         metadata: ObjectMeta {

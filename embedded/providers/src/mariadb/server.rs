@@ -26,7 +26,7 @@ use crate::failure::Error;
 use crate::objects;
 use crate::queue::RESYNC;
 
-/// How soon to look again at servers that are not ready: much of what happens to pods is told by nobody.
+/// How soon to look again at servers that are not ready: no watch reports much of what happens to pods.
 const SOON: Duration = Duration::from_secs(2);
 
 /// One look at a MariaDB. What the API refuses is told on it; what just fails is tried again.
@@ -153,7 +153,7 @@ impl Look<'_> {
         Ok(found.and_then(Signed::of))
     }
 
-    /// Ends members that cannot talk to those to come, all at once: one by one, each would find nobody to join.
+    /// Ends members that cannot talk to those to come, all at once: one by one, each would find no one to join.
     async fn part(&self, pods: &[Pod], signed: Option<&Signed>) -> Result<(), Error> {
         let waits_for_certificate = self.wanted.tls.is_some() && signed.is_none();
         if !self.wanted.galera || waits_for_certificate {
@@ -201,12 +201,12 @@ impl Look<'_> {
 /// What every member that can be reached and does not serve yet says of itself.
 async fn ask_all(pods: &[Pod]) -> Vec<Member> {
     let addresses =
-        pods.iter().filter(|pod| !standing::is_ready(pod)).filter_map(|pod| pod.status.as_ref()?.pod_ip.clone());
+        pods.iter().filter(|pod| !crate::pods::is_ready(pod)).filter_map(|pod| pod.status.as_ref()?.pod_ip.clone());
     let asked = join_all(addresses.map(|address| async move { members::ask(&address).await })).await;
     asked.into_iter().flatten().collect()
 }
 
-/// What somebody else has under a name of ours.
+/// What someone else has under a name of ours.
 fn foreign(applied: &Applied, namespace: &str) -> Option<String> {
     let waits = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
     waits.into_iter().find(|wait| wait.failed).map(|wait| wait.message(Some(namespace)))

@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use super::members::{self, Member};
 use super::tls;
 use super::wanted::Wanted;
+use crate::pods::is_ready;
 
 /// The condition that is about metrics.
 const METRICS: &str = "MetricsReady";
@@ -26,13 +27,6 @@ pub(super) struct Seen<'s> {
     pub(super) members: &'s [Member],
     /// What keeps children from being as they should.
     pub(super) in_the_way: Option<String>,
-}
-
-/// Whether a pod serves.
-pub(super) fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    ready && pod.metadata.deletion_timestamp.is_none()
 }
 
 /// The pod that takes the writes: who did so before, until it does not serve any more and another one does.

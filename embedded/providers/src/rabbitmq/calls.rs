@@ -36,7 +36,7 @@ impl Call {
 pub(super) enum Proof {
     /// By a password.
     Password(String),
-    /// By a password of which only the hash is known; an empty one lets nobody in by password.
+    /// By a password of which only the hash is known; an empty one lets no one in by password.
     Hash(String),
 }
 

@@ -30,7 +30,7 @@ const CLUSTER_AVAILABLE: &str = "ClusterAvailable";
 const NO_WARNINGS: &str = "NoWarnings";
 const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
 
-/// Label of a cluster that nobody shall touch for now.
+/// Label of a cluster that no one shall touch for now.
 const PAUSED: (&str, &str) = ("rabbitmq.com/pauseReconciliation", "true");
 
 /// How often a cluster is looked at that is not available: of endpoints, no watch tells.
@@ -116,7 +116,7 @@ fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<ConditionState> {
         && tls.disable_non_tls_listeners == Some(true)
         && tls.secret_name.is_none()
     {
-        // As the genuine operator: nobody could connect at all.
+        // As the genuine operator: no one could connect at all.
         return no("TLSError", "spec.tls.disableNonTLSListeners: needs secretName".into());
     }
     if let Some(field) = patched(cluster) {
@@ -127,7 +127,7 @@ fn refused(cluster: &RabbitmqCluster, seen: &Seen) -> Option<ConditionState> {
     let members = Names::of(cluster).members;
     let had = seen.brokers.as_ref().and_then(|brokers| brokers.spec.as_ref()?.replicas).unwrap_or(0);
     if members > 0 && members < had {
-        // As the genuine operator: queues have members there, which nobody would move.
+        // As the genuine operator: queues have members there, which no one would move.
         return no("UnsupportedOperation", format!("spec.replicas: a cluster of {had} cannot shrink to {members}"));
     }
     None

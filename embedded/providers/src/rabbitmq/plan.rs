@@ -23,7 +23,7 @@ const GRACE: i64 = 60;
 /// Few schedulers, and none that spins while it has nothing to do: several brokers share one machine.
 const ERLANG: &str = "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none";
 
-/// What must be known by the members and by nobody else. Made once, and then read from the Secrets.
+/// What must be known by the members and by no one else. Made once, and then read from the Secrets.
 #[derive(Clone, Debug)]
 pub(super) struct Secrets {
     pub(super) cookie: String,

@@ -93,7 +93,7 @@ async fn take_away<T: Topology>(object: &T, client: &Client) -> Result<(), Error
     match Broker::of(client, &object.namespace().unwrap_or_default(), object.broker()).await {
         Ok(Broker::There(server)) => Ok(calls::make(&server, &object.unmake(client).await?).await?),
         Ok(Broker::Gone) => Ok(()),
-        // Who went first, as in a namespace that is deleted, tells nobody any more how to reach the broker.
+        // Who went first, as in a namespace that is deleted, tells no one any more how to reach the broker.
         Err(Error::Missing(why)) => {
             tracing::warn!(object = %objects::reference(object), why, "is let go, and left in the broker if that is there");
             Ok(())
@@ -201,7 +201,7 @@ impl Topology for User {
     }
 }
 
-/// The credentials in a Secret that somebody else looks after.
+/// The credentials in a Secret that someone else looks after.
 async fn imported(client: &Client, user: &User, name: &str) -> Result<Credentials, Error> {
     let missing = |what: String| Error::Missing(format!("spec.importCredentialsSecret: the Secret {name} {what}"));
     let secret = objects::find::<Secret>(client, &user.namespace().unwrap_or_default(), name).await?;

@@ -51,7 +51,7 @@ impl Disk {
         Ok(Some(content))
     }
 
-    /// Writes everything anew. It is on the disk when this returns, or what was there before still is.
+    /// Writes everything again. It is on the disk when this returns, or what was there before still is.
     pub(super) fn write(&self, content: &[u8]) -> io::Result<()> {
         let mut nonce = [0_u8; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).map_err(|_| no_randomness())?;

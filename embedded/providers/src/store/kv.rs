@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// How many versions of a secret are kept where nobody says.
+/// How many versions of a secret are kept where no one says.
 const KEPT: u64 = 10;
 
 /// Why something cannot be done.

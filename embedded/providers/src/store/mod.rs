@@ -72,7 +72,7 @@ impl Store {
         let damaged = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
         let Some(content) = disk.read()? else {
             let (state, root) = State::new(Timestamp::now());
-            // The token first: a store that nobody can get into would be made anew by hand.
+            // The token first: a store that no one can get into would be made again by hand.
             disk::replace(folder, ROOT_TOKEN, root.as_bytes())?;
             disk.write(&serde_json::to_vec(&state).map_err(damaged)?)?;
             return Ok(Self { disk, state: Mutex::new(state), root: root.into() });

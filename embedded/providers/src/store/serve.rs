@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::Store;
 use super::ask::{Answer, Ask, Form, Verb};
 
-/// The largest request: OpenBao takes 32 MiB, which nobody needs for a secret.
+/// The largest request: OpenBao takes 32 MiB, which no one needs for a secret.
 const LARGEST: usize = 1 << 20;
 
 /// How long a client may take to agree on how to talk.

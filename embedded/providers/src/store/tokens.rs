@@ -14,7 +14,7 @@ use super::policy::ROOT;
 use super::vault::{State, words};
 use crate::generated;
 
-/// How long a token holds that somebody got by logging in, and by how much one is prolonged.
+/// How long a token holds that someone got by logging in, and by how much one is prolonged.
 pub(super) const LOGIN_LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 /// How long a token lives at most, however often it is prolonged: OpenBao's own default.
@@ -115,7 +115,7 @@ impl State {
         Answer::wrapped("auth", auth(&token, &role.policies, life.as_secs()))
     }
 
-    /// What everybody may do who has a token: ask about it, prolong it, give it back.
+    /// What every token may do: look itself up, renew and revoke itself.
     pub(super) fn about_itself(&mut self, ask: &Ask<'_>, id: &str, token: &Token, now: Timestamp) -> Option<Answer> {
         match ask.path {
             "auth/token/lookup-self" => Some(Answer::data(json!({

@@ -21,7 +21,7 @@ const VERSION: &str = "8.1.1";
 /// What comes from elsewhere and goes into the objects.
 pub(super) struct Given<'g> {
     pub(super) password: &'g str,
-    /// The members' certificate, once there is one. Another one makes members start anew.
+    /// The members' certificate, once there is one. Another one makes members restart.
     pub(super) signed: Option<&'g Signed>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn plan(valkey: &Valkey, given: &Given<'_>) -> Plan {
     Plan::new().step(children.into_iter().fold(Step::new("Ready"), Step::child))
 }
 
-/// What members start anew for.
+/// What members restart for.
 fn annotations(files: &Value, given: &Given<'_>) -> Value {
     let mut annotations = json!({"c5c3.io/configuration": config::hash(files)});
     if let Some(signed) = given.signed {
@@ -213,7 +213,7 @@ fn container(valkey: &Valkey, names: &Names, name: &str, script: &str, port: u16
         "volumeMounts": mounts,
     });
     if name == "sentinel" {
-        // Nobody is killed for having heard of nobody: that may take as long as it takes.
+        // No one is killed for having heard of no one: that may take as long as it takes.
         let known = json!({"command": ["/bin/sh", "/conf/known.sh"]});
         container["startupProbe"] =
             json!({"exec": known, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 604_800});

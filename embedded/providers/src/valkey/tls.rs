@@ -13,7 +13,7 @@ use crate::objects::child;
 /// Where members have their certificate.
 pub(super) const FOLDER: &str = "/tls";
 
-/// The Certificate, and who signs it if nobody is named. The genuine operator makes certificates up itself if cert-manager
+/// The Certificate, and who signs it if no one is named. The genuine operator makes certificates up itself if cert-manager
 /// is not asked for; here it is one that signs itself, too, in the Secret of the same name.
 pub(super) fn children(valkey: &Valkey, names: &Names) -> Vec<Child> {
     let Some(secret) = &names.tls else { return Vec::new() };

@@ -104,7 +104,7 @@ async fn what_is_pushed_is_read_again_and_changes_follow() {
 
     stage.change::<Secret>("source", json!({"stringData": {"word": "cat"}})).await;
     stage.eventually::<Secret>("copy", holds("sentence", "the cat says 42")).await;
-    // Somebody meddles, somebody deletes.
+    // Someone meddles, someone deletes.
     stage.change::<Secret>("copy", json!({"stringData": {"sentence": "nothing"}})).await;
     stage.eventually::<Secret>("copy", holds("sentence", "the cat says 42")).await;
     stage.api::<Secret>().delete("copy", &DeleteParams::default()).await.unwrap();

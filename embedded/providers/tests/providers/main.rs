@@ -6,5 +6,6 @@ mod hvac;
 mod management;
 mod mariadb;
 mod rabbitmq;
+mod rook;
 mod stage;
 mod valkey;

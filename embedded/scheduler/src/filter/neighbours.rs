@@ -60,7 +60,7 @@ impl Whereabouts {
     fn is_near(&self, terms: &[Term], node: &Node) -> bool {
         let values = terms.iter().map(|term| Some((term.topology.clone(), node.labels.get(&term.topology)?.clone())));
         let Some(places) = values.collect::<Option<Vec<_>>>() else { return false };
-        // The first of pods that want to be together has nobody to be near to.
+        // The first of pods that want to be together has no one to be near to.
         let is_first = self.near.is_empty() && self.is_its_own;
         is_first || places.iter().all(|place| self.near.contains(place))
     }

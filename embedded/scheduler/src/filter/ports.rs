@@ -6,7 +6,7 @@ use crate::snapshot::Occupants;
 
 const ALL: &str = "0.0.0.0";
 
-/// Whether somebody has a port that the pod wants.
+/// Whether someone has a port that the pod wants.
 pub(super) fn taken(pod: &Pod, occupants: &Occupants) -> Option<Reason> {
     let all = || occupants.pods.values().flat_map(|other| &other.wants.ports);
     pod.wants.ports.iter().any(|wanted| all().any(|taken| collide(wanted, taken))).then_some(Reason::Ports)

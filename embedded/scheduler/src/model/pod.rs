@@ -43,7 +43,7 @@ pub struct Wants {
     pub priority: i32,
     /// Whether it wants no other pod to go for it.
     pub never_preempts: bool,
-    /// Whether somebody holds it back.
+    /// Whether someone holds it back.
     pub is_gated: bool,
     /// The taints that it does not mind.
     pub tolerations: Vec<Toleration>,

@@ -12,7 +12,7 @@ use super::{Key, Labels};
 /// Other pods, and the label of nodes by which "near" is meant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Term {
-    /// None selects nobody.
+    /// None selects no one.
     selector: Option<Selector>,
     namespaces: BTreeSet<String>,
     namespace_selector: Option<Selector>,
@@ -183,7 +183,7 @@ pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The label of zones.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// A selector of the API; one that is missing, or that no API server lets in, selects nobody.
+/// A selector of the API; one that is missing, or that no API server lets in, selects no one.
 pub fn selector(selector: Option<&LabelSelector>) -> Option<Selector> {
     selector.and_then(|selector| Selector::try_from(selector.clone()).ok())
 }

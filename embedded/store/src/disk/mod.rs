@@ -225,7 +225,7 @@ fn put_off(dir: &Path, error: &io::Error) {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A checkpoint can be begun again, but not while somebody else has the directory.
+        // A checkpoint can be begun again, but not while someone else has the directory.
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.checkpointing.take() {
             let _ = thread.join();

@@ -1,13 +1,14 @@
-//! The Secrets that services sign in with. On a server of ours an account is made up; on an external one it must be brought
-//! along.
+//! The Secrets that services sign in with. On a server of ours an account is made up, and rotated; on an external one it must be
+//! brought along.
 
-use c5c3_api::c5c3::ControlPlane;
-use c5c3_api::ext::mariadb::WATCH_LABEL;
-use c5c3_api::ext::rabbitmq::IMPORT_LABEL;
-use c5c3_kit::{Child, Inputs, Ref, Step, Wait, random_secret};
+use c5c3_api::c5c3::{ControlPlane, CredentialRotation};
+use c5c3_kit::ownership::{MANAGED_BY, label};
+use c5c3_kit::{Child, Inputs, KindRef, Ref, Step, Wait, random_secret};
 use k8s_openapi::api::core::v1::Secret;
+use serde_json::json;
 
 use super::cloud::Cloud;
+use super::identity;
 use super::part::Part;
 use super::parts::{MARIADB, RABBITMQ};
 
@@ -45,24 +46,37 @@ impl Account {
         }
     }
 
-    /// The Secret with an account that is made up; none if it must be brought along.
-    fn made(self, part: &Part, cloud: &Cloud) -> Option<Child> {
-        let account = |(label, value): (&str, &str)| {
-            let name = self.secret(part);
-            let mut child = random_secret::child(&cloud.namespace, &name, &[("username", part.name)], &["password"]);
-            // The operator of the server sees changes by this label.
-            child.object.metadata.labels = Some([(label.to_owned(), value.to_owned())].into());
-            child
-        };
+    /// What makes up an account, and the Secret that it ends in; none if it must be brought along, or was.
+    fn made(self, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Child> {
         let child = match self {
-            Self::Database if database_is_ours(cloud) => account((WATCH_LABEL, "")),
-            Self::Queue if cloud.has(&RABBITMQ) => account(IMPORT_LABEL),
+            Self::Database if database_is_ours(cloud) => return self.rotation(part, cloud, inputs),
+            Self::Queue if cloud.has(&RABBITMQ) => return self.rotation(part, cloud, inputs),
             Self::Administrator if admin(cloud).is_none() => {
                 random_secret::child(&cloud.namespace, ADMIN_SECRET, &[], &["password"])
             }
             Self::Database | Self::Queue | Self::Administrator => return None,
         };
         Some(child.kept(cloud.keeps_data()))
+    }
+
+    /// The rotation of an account; none if a user provides the Secret.
+    fn rotation(self, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Child> {
+        let found = inputs.get(&Ref::namespaced::<Secret>(&cloud.namespace, self.secret(part)));
+        if found.is_some_and(|found| label(&found.metadata, MANAGED_BY).is_none_or(|by| by != crate::NAME)) {
+            return None;
+        }
+        let kind = if self == Self::Queue { "brokerAccount" } else { "databaseAccount" };
+        let mut spec = identity::rotation(part.name, kind);
+        if let Some(KindRef { resource, .. }) = part.kind() {
+            spec["consumers"] = json!([{"apiVersion": resource.api_version, "kind": resource.kind, "name": part.name}]);
+        }
+        let server = if self == Self::Queue { "broker" } else { "database" };
+        Some(identity::child::<CredentialRotation>(cloud, &format!("{}-{server}-rotation", part.name), &spec))
+    }
+
+    /// The Secret that outlives the ControlPlane if data does. Accounts on servers are made again, with another password.
+    pub(super) fn kept_secret(self, part: &Part) -> Option<String> {
+        (self == Self::Administrator).then(|| self.secret(part))
     }
 
     /// The Secret with an account that we cannot make up; none if we can.
@@ -87,9 +101,14 @@ impl Account {
     }
 }
 
-/// Every Secret that must be there already.
+/// Every Secret that must be there already, or may be.
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
-    cloud.parts().flat_map(|part| brought(part, cloud)).map(|account| account.secret).collect()
+    let of = |part: &'static Part| part.accounts.iter().map(move |account| (part, account));
+    let all = cloud.parts().flat_map(of).map(|(part, account)| match account.brought(part, cloud) {
+        Some(brought) => brought.secret,
+        None => Ref::namespaced::<Secret>(&cloud.namespace, account.secret(part)),
+    });
+    all.collect()
 }
 
 /// Adds the accounts of a service: makes up what can be made up, and waits for what must be brought along.
@@ -102,7 +121,7 @@ pub(super) fn of(part: &Part, mut step: Step, cloud: &Cloud, inputs: &Inputs<Con
             }
         }
     }
-    step.children(part.accounts.iter().filter_map(|account| account.made(part, cloud)))
+    step.children(part.accounts.iter().filter_map(|account| account.made(part, cloud, inputs)))
 }
 
 fn brought(part: &Part, cloud: &Cloud) -> Vec<Brought> {

@@ -36,15 +36,18 @@ const USERS: &[Ignored] = &[Ignored {
 const STORAGE: &[Ignored] = &[
     Ignored {
         field: "spec.storage.storageClusters",
-        is_set: |spec| spec.storage.as_ref().is_some_and(|storage| !storage.storage_clusters.is_empty()),
-        what: "is connected to its storage clusters",
-        instead: "remove it, and name the Ceph of the cloud in spec.storage.ceph",
+        is_set: |spec| {
+            let clusters = spec.storage.as_ref().is_some_and(|storage| !storage.storage_clusters.is_empty());
+            clusters && super::ceph::users(spec).is_empty()
+        },
+        what: "has keys from its storage clusters",
+        instead: "remove it; or enable a service that stores in Ceph, and remove spec.storage.ceph.secretRef",
     },
     Ignored {
         field: "spec.storage.ceph.monitors",
         is_set: |spec| ceph(spec).is_some_and(|ceph| !ceph.monitors.is_empty()),
         what: "tells its services the monitors of Ceph",
-        instead: "remove it, and put them into the Secret of spec.storage.ceph.secretRef under the key monitors",
+        instead: "remove it; Rook tells its monitors, and the Secret of spec.storage.ceph.secretRef has them under the key monitors",
     },
     Ignored {
         field: "spec.storage.ceph.filesystem",

@@ -2,6 +2,7 @@
 //! objects of the other services are made too, and their status says that no operator acts on them yet.
 
 mod accounts;
+mod ceph;
 mod cloud;
 mod identity;
 mod ignored;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
+use c5c3_api::ext::rook::{CephBlockPool, CephClient, CephCluster};
 use c5c3_api::openstack::Keystone;
 use c5c3_kit::ownership::{MANAGED_BY, label};
 use c5c3_kit::retention::Retained;
@@ -60,6 +62,8 @@ impl Controller for ControlPlanes {
     const CONDITIONS: &'static [&'static str] =
         &[part::INFRASTRUCTURE, part::KEYSTONE, part::KORC, part::CREDENTIALS, part::SERVICES];
     const FINALIZER: Option<&'static str> = Some("c5c3.io/controlplane-cleanup");
+    /// CephClients are in the namespace of their cluster.
+    const CROSS_NAMESPACE: bool = true;
     /// What is in Keystone goes with the objects of K-ORC: nothing is left to say farewell to.
     const FAREWELL_PATIENCE: Option<Duration> = Some(Duration::ZERO);
 
@@ -70,6 +74,7 @@ impl Controller for ControlPlanes {
             KindRef::of::<Service>(),
             KindRef::of::<PodDisruptionBudget>(),
             KindRef::of::<NetworkPolicy>(),
+            KindRef::of::<CephClient>(),
         ];
         PARTS.iter().filter_map(|part| part.kind()).chain(beside).chain(identity::kinds()).collect()
     }
@@ -93,17 +98,21 @@ impl Controller for ControlPlanes {
             KindRef::of::<ClusterIssuer>(),
             KindRef::of::<Issuer>(),
             KindRef::of::<ControlPlane>(),
+            KindRef::of::<CephCluster>(),
+            KindRef::of::<CephBlockPool>(),
         ]
     }
 
     fn needs(&self, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
-        let Ok(cloud) = Cloud::new(&inputs.object) else { return Vec::new() };
+        let Ok(mut cloud) = Cloud::new(&inputs.object) else { return Vec::new() };
+        ceph::by_convention(&mut cloud, inputs);
         // Of parts that hold data it matters also that they exist when the spec no longer has them.
         let parts = PARTS.iter().filter(|part| cloud.has(part) || part.holds_data);
         let own = parts.filter_map(|part| reference(&cloud, part));
         let rivals = rival::needs(&cloud, inputs);
         own.chain(infrastructure::needs(&cloud))
             .chain(accounts::needs(&cloud))
+            .chain(ceph::needs(&cloud, inputs))
             .chain(policies::reference(&cloud))
             .chain(identity::needs(&cloud, inputs))
             .chain(rivals)
@@ -118,7 +127,9 @@ impl Controller for ControlPlanes {
         if let Some(problem) = rival::problem_of(&cloud, inputs) {
             return Verdict::Invalid(vec![problem].into());
         }
+        ceph::by_convention(&mut cloud, inputs);
         let mut problems = policies::read(&mut cloud, inputs);
+        problems.extend(ceph::problems(&cloud));
         problems.extend(immutable::problems(&cloud, inputs));
         problems.extend(policies::problems(&cloud, inputs));
         problems.extend(services::problems(&cloud));
@@ -141,7 +152,8 @@ impl Controller for ControlPlanes {
                 plan = plan.step(step.done("it is not part of the spec"));
             }
         }
-        identity::status(progress::status(plan, cloud, inputs), cloud, inputs)
+        let plan = ceph::status(progress::status(plan, cloud, inputs), cloud, inputs);
+        identity::status(plan, cloud, inputs)
     }
 
     fn retention(&self, object: &Value) -> Vec<Retained> {

@@ -89,7 +89,7 @@ pub(crate) enum Makes {
         /// What a user adds to that.
         template: fn(&Services) -> Option<&Template>,
     },
-    /// Objects of K-ORC, of which none stands for all.
+    /// Objects of K-ORC or of Rook, of which none stands for all.
     Identity {
         /// Adds the objects.
         step: fn(&'static Part, Step, &Cloud, &Inputs<ControlPlane>) -> Step,

@@ -13,7 +13,7 @@ use super::accounts::Account;
 use super::part::{
     Asked, CREDENTIALS, INFRASTRUCTURE, KEYSTONE as KEYSTONE_READY, KORC as KORC_READY, Makes, Need, Part, SERVICES,
 };
-use super::{identity, immutable, infrastructure, keystone, memcached, retention, services};
+use super::{ceph, identity, immutable, infrastructure, keystone, memcached, retention, services};
 
 /// Every part, each after those that it needs. Keystone waits for no RabbitMQ, and no part for Valkey.
 pub static PARTS: &[&Part] = &[
@@ -21,6 +21,8 @@ pub static PARTS: &[&Part] = &[
     &RABBITMQ,
     &VALKEY,
     &MEMCACHED,
+    &CEPH,
+    &CREDENTIALS_CEPH,
     &KEYSTONE,
     &KORC,
     &CATALOG,
@@ -113,6 +115,26 @@ pub(crate) static MEMCACHED: Part = Part {
     immutable: immutable::nothing,
 };
 
+/// Users of a Ceph that Rook runs.
+pub(crate) static CEPH: Part = identity(
+    "ceph",
+    INFRASTRUCTURE,
+    &[],
+    "spec.storage",
+    |spec| (!ceph::users(spec).is_empty()).into(),
+    Makes::Identity { step: ceph::clients, missing: ceph::missing_clients },
+);
+
+/// Their keys, for the services.
+pub(crate) static CREDENTIALS_CEPH: Part = identity(
+    "credentials-ceph",
+    CREDENTIALS,
+    &[Need::Ready(&CEPH)],
+    "spec.storage",
+    |spec| (CEPH.asked)(spec),
+    Makes::Identity { step: ceph::keys, missing: ceph::missing_keys },
+);
+
 pub(crate) static KEYSTONE: Part = Part {
     name: "keystone",
     condition: KEYSTONE_READY,
@@ -204,9 +226,15 @@ const fn identity(
 pub(crate) static GLANCE: Part = Part {
     name: "glance",
     condition: SERVICES,
-    needs: &[Need::Ready(&MARIADB), Need::Soft(&MEMCACHED), Need::Ready(&KEYSTONE), Need::Ready(&CREDENTIALS_GLANCE)],
+    needs: &[
+        Need::Ready(&MARIADB),
+        Need::Soft(&MEMCACHED),
+        Need::Ready(&KEYSTONE),
+        Need::Ready(&CREDENTIALS_GLANCE),
+        Need::Ready(&CREDENTIALS_CEPH),
+    ],
     field: "spec.services.glance",
-    operated: false,
+    operated: true,
     holds_data: true,
     accounts: &[Account::Database],
     asked: |spec| asked(spec, |services| services.glance.as_ref().map(|glance| glance.enabled)),
@@ -251,6 +279,7 @@ pub(crate) static NOVA: Part = Part {
         Need::Soft(&MEMCACHED),
         Need::Ready(&KEYSTONE),
         Need::Ready(&CREDENTIALS_NOVA),
+        Need::Ready(&CREDENTIALS_CEPH),
         Need::Ready(&PLACEMENT),
         Need::Ready(&GLANCE),
     ],
@@ -301,9 +330,10 @@ pub(crate) static CINDER: Part = Part {
         Need::Soft(&MEMCACHED),
         Need::Ready(&KEYSTONE),
         Need::Ready(&CREDENTIALS_CINDER),
+        Need::Ready(&CREDENTIALS_CEPH),
     ],
     field: "spec.services.cinder",
-    operated: false,
+    operated: true,
     holds_data: true,
     accounts: &[Account::Database, Account::Queue],
     asked: |spec| asked(spec, |services| services.cinder.as_ref().map(|cinder| cinder.enabled)),

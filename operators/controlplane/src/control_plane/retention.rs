@@ -1,4 +1,4 @@
-//! What decides whether data outlives a ControlPlane: the Secrets of accounts, the volumes of MariaDB, the keys of Keystone,
+//! What decides whether data outlives a ControlPlane: the Secret of the administrator, the volumes of MariaDB, the keys of Keystone,
 //! the policies of services.
 
 use c5c3_api::ext::mariadb::MariaDB;
@@ -19,7 +19,7 @@ const KEYS: &[&str] = &["keystone-fernet-keys", "keystone-credential-keys"];
 pub(super) fn of(object: &Value) -> Vec<Retained> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     let keeps = object["spec"]["deletionPolicy"] != "Delete";
-    let accounts = PARTS.iter().flat_map(|part| part.accounts.iter().map(|account| account.secret(part)));
+    let accounts = PARTS.iter().flat_map(|part| part.accounts.iter().filter_map(|account| account.kept_secret(part)));
     let accounts = accounts.map(|name| secret(namespace, name).kept(keeps));
     accounts.chain(PARTS.iter().flat_map(|part| (part.retention)(part, namespace, keeps))).collect()
 }

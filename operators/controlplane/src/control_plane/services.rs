@@ -5,14 +5,16 @@ use c5c3_api::Problem;
 use c5c3_api::blocks::{PolicyOverrides, Replicas};
 use c5c3_api::c5c3::{Component, ImageStore, Services, Template};
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
+use c5c3_api::ext::valkey::binding_secret;
 use c5c3_kit::{Child, KindRef};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::accounts::{Account, database_secret, queue_secret};
+use super::ceph;
 use super::cloud::{Cloud, replicas};
 use super::part::{Makes, Part};
-use super::parts::{CORTEX, MARIADB, MEMCACHED, RABBITMQ};
+use super::parts::{CORTEX, MARIADB, MEMCACHED, RABBITMQ, VALKEY};
 use super::policies;
 use super::spec::Spec;
 
@@ -82,7 +84,7 @@ pub(super) fn problems(cloud: &Cloud) -> Vec<Problem> {
         if !conflicts.is_empty() {
             return conflicts;
         }
-        Template(decided.over(&template)).problems(part.name, &kind().resource.kind)
+        Template(decided.over(&template)).problems(part.name, &kind().resource.kind, &[])
     };
     cloud.parts().flat_map(problems).collect()
 }
@@ -199,13 +201,11 @@ pub(super) fn glance(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let count = replicas(written.and_then(|glance| glance.replicas), default);
     spec.set("replicas", count, format!("{}.replicas", part.field));
     let field = format!("{}.backend", part.field);
-    match (backend.map(|backend| backend.r#type), ceph(cloud)) {
+    match (backend.map(|backend| backend.r#type), ceph::rbd(cloud, part, &ceph::images(&cloud.spec))) {
         (Some(ImageStore::File), _) => spec.set("storage.backend", "file", field),
-        (_, Some(secret)) => {
-            let pool = backend.and_then(|backend| backend.pool.clone());
-            let pool = pool.or_else(|| pools(cloud).and_then(|pools| pools.images.clone()));
+        (_, Some(rbd)) => {
             spec.set("storage.backend", "rbd", field);
-            spec.set("storage.rbd", rbd(pool.as_deref().unwrap_or("images"), &secret), "spec.storage.ceph");
+            spec.set("storage.rbd", rbd, "spec.storage.ceph");
         }
         (_, None) => {}
     }
@@ -233,9 +233,8 @@ pub(super) fn nova(part: &Part, spec: &mut Spec, cloud: &Cloud) {
         let cells = clusters.iter().map(|cluster| json!({"name": cluster, "computeRef": {"name": cluster}}));
         spec.set("cells", cells.collect::<Value>(), "spec.compute.hypervisorClusters");
     }
-    if let Some(secret) = ceph(cloud) {
-        let pool = pools(cloud).and_then(|pools| pools.ephemeral.clone()).unwrap_or_else(|| "vms".into());
-        spec.set("storage", json!({"backend": "rbd", "rbd": rbd(&pool, &secret)}), "spec.storage.ceph");
+    if let Some(rbd) = ceph::rbd(cloud, part, &ceph::ephemeral(&cloud.spec)) {
+        spec.set("storage", json!({"backend": "rbd", "rbd": rbd}), "spec.storage.ceph");
     }
 }
 
@@ -251,15 +250,19 @@ pub(super) fn cinder(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     component(part, spec, "api", written.api.as_ref(), 2);
     component(part, spec, "scheduler", written.scheduler.as_ref(), 2);
     component(part, spec, "volume", written.volume.as_ref(), 1);
-    let pool = pools(cloud).and_then(|pools| pools.volumes.clone()).unwrap_or_else(|| "volumes".into());
-    let backends: Vec<Value> = match (written.backends.as_slice(), ceph(cloud)) {
-        ([], Some(secret)) => vec![json!({"name": "ceph", "rbd": rbd(&pool, &secret)})],
-        (backends, secret) => backends
+    if cloud.has(&VALKEY) {
+        spec.set("coordination.secretRef", json!({"name": binding_secret(VALKEY.name)}), VALKEY.field);
+    }
+    let pool = ceph::volumes(&cloud.spec);
+    let backends: Vec<Value> = match (written.backends.as_slice(), ceph::rbd(cloud, part, &pool)) {
+        ([], rbd) => rbd.into_iter().map(|rbd| json!({"name": "ceph", "rbd": rbd})).collect(),
+        (backends, _) => backends
             .iter()
             .filter_map(|backend| {
-                let secret = backend.secret_ref.as_ref().map(|own| json!(own)).or_else(|| secret.clone())?;
                 let pool = backend.pool.as_ref().unwrap_or(&pool);
-                Some(json!({"name": backend.name, "rbd": rbd(pool, &secret)}))
+                let own = backend.secret_ref.as_ref().map(|own| json!({"pool": pool, "cephSecretRef": own}));
+                // Without a key of its own, and without one for all, it has one that is made for Cinder.
+                Some(json!({"name": backend.name, "rbd": own.or_else(|| ceph::rbd(cloud, part, pool))?}))
             })
             .collect(),
     };
@@ -290,20 +293,6 @@ fn component(part: &Part, spec: &mut Spec, name: &str, written: Option<&Componen
     let written: Option<Replicas> = written.and_then(|component| component.replicas);
     let field = format!("{name}.replicas");
     spec.set(&field, replicas(written, default), format!("{}.{field}", part.field));
-}
-
-fn rbd(pool: &str, secret: &Value) -> Value {
-    json!({"pool": pool, "cephSecretRef": secret})
-}
-
-/// The Secret with the key for Ceph.
-fn ceph(cloud: &Cloud) -> Option<Value> {
-    let secret = cloud.spec.storage.as_ref()?.ceph.as_ref()?.secret_ref.as_ref()?;
-    Some(json!({"name": secret.name, "key": secret.key.as_ref().map_or("userKey", |key| key.as_str())}))
-}
-
-fn pools(cloud: &Cloud) -> Option<&c5c3_api::c5c3::CephPools> {
-    cloud.spec.storage.as_ref()?.ceph.as_ref()?.pools.as_ref()
 }
 
 /// The objects that must be ready before a service starts. What is known by an address alone is no object, and one that

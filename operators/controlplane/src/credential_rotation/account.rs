@@ -1,7 +1,7 @@
 //! The user whose credentials are rotated: who it is in Keystone, and how it signs in with its password.
 
 use c5c3_api::blocks::ObjectName;
-use c5c3_api::c5c3::CredentialRotation;
+use c5c3_api::c5c3::{CredentialRotation, RotationType};
 use c5c3_api::orc::{Project, User};
 use c5c3_api::{Problem, problem};
 use c5c3_kit::{Inputs, Ref, Wait};
@@ -13,13 +13,15 @@ use secrecy::{ExposeSecret, SecretString};
 /// Why the User and what it refers to are needed.
 const BECAUSE: &str = "application credentials are made by the user itself, with its password";
 
-/// What the objects of a user's credentials are called.
+/// What the objects of a user's or an account's credentials are called.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// The user's name in Keystone.
+    /// The user's name in Keystone, or the name of the first account.
     pub(crate) service: String,
     /// The namespace of everything.
     pub(crate) namespace: String,
+    /// What is rotated.
+    pub(crate) kind: RotationType,
 }
 
 impl Names {
@@ -33,20 +35,32 @@ impl Names {
         format!("{}-app-credential", self.service)
     }
 
-    /// The ApplicationCredential of a version, and the Secret with its secret.
+    /// The ApplicationCredential of a version, and the Secret with its secret; the Secret of an account.
     pub(crate) fn version(&self, version: i64) -> String {
         format!("{}{version}", self.prefix())
     }
 
     /// What the names of all versions begin with.
     pub(crate) fn prefix(&self) -> String {
-        format!("{}-app-credential-v", self.service)
+        let what = match self.kind {
+            RotationType::ApplicationCredential => "app-credential",
+            RotationType::DatabaseAccount => "db-account",
+            RotationType::BrokerAccount => "rabbitmq-account",
+            RotationType::CephUser => "ceph-user",
+        };
+        format!("{}-{what}-v", self.service)
     }
 
     /// The Secret that services read.
     pub(crate) fn target(&self, rotation: &CredentialRotation) -> String {
         let given = rotation.spec.target_secret_ref.as_ref().map(|target| target.name.to_string());
-        given.unwrap_or_else(|| format!("{}-keystone-credentials", self.service))
+        let what = match self.kind {
+            RotationType::ApplicationCredential => "keystone",
+            RotationType::DatabaseAccount => "db",
+            RotationType::BrokerAccount => "rabbitmq",
+            RotationType::CephUser => "ceph",
+        };
+        given.unwrap_or_else(|| format!("{}-{what}-credentials", self.service))
     }
 
     /// Where the credential is in a store.
@@ -94,7 +108,7 @@ pub(crate) fn needs(inputs: &Inputs<CredentialRotation>) -> Vec<Ref> {
 /// What its objects are called, as soon as the User is known.
 pub(crate) fn names(inputs: &Inputs<CredentialRotation>) -> Option<Names> {
     let user: User = inputs.typed(&user_ref(inputs)).ok()?;
-    Some(Names { service: service(&user), namespace: namespace(inputs) })
+    Some(Names { service: service(&user), namespace: namespace(inputs), kind: RotationType::ApplicationCredential })
 }
 
 /// What is wrong with the user's name.
@@ -112,7 +126,8 @@ impl Account {
         let user: User =
             inputs.typed(&reference).map_err(|wait| vec![wait.because("spec.targetServiceUser names it")])?;
         let namespace = namespace(inputs);
-        let names = Names { service: service(&user), namespace: namespace.clone() };
+        let kind = RotationType::ApplicationCredential;
+        let names = Names { service: service(&user), namespace: namespace.clone(), kind };
         let mut waits = Vec::new();
         let resource = user.spec.resource.as_ref();
         let id = user.status.as_ref().and_then(|status| status.id.clone());
@@ -138,7 +153,7 @@ impl Account {
     }
 }
 
-fn namespace(inputs: &Inputs<CredentialRotation>) -> String {
+pub(crate) fn namespace(inputs: &Inputs<CredentialRotation>) -> String {
     inputs.object.namespace().unwrap_or_default()
 }
 

@@ -1,14 +1,17 @@
-//! CredentialRotation: application credentials that are created, delivered, replaced before they expire, and revoked.
+//! CredentialRotation: credentials that are created, delivered, replaced regularly, and revoked.
 //!
-//! K-ORC's objects create and delete them in Keystone. This module decides which there are: [`machine`] says what comes
-//! next, [`objects`] and [`delivery`] make objects of it, [`view`] sees what has become of them.
+//! [`machine`] says what comes next. K-ORC's objects create and delete application credentials in Keystone: [`objects`] and
+//! [`delivery`] make them, [`view`] sees what has become of them. Accounts on databases and message brokers are created and
+//! deleted by the services that use them, as [`server_account`] asks for; users of Ceph by the ControlPlane ([`ceph_user`]).
 
 mod account;
+mod ceph_user;
 mod consumers;
 mod delivery;
 mod keystone;
 mod machine;
 mod objects;
+mod server_account;
 mod state;
 mod summary;
 mod view;
@@ -19,17 +22,21 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use c5c3_api::c5c3::{CredentialRotation, RotatedCredential, RotationPhase};
+use c5c3_api::c5c3::{CredentialRotation, RotatedCredential, RotationPhase, RotationType};
 use c5c3_api::ext::external_secrets::{ExternalSecret, PushSecret};
+use c5c3_api::ext::rook::{CephClient, CephCluster};
 use c5c3_api::orc::{ApplicationCredential, Project, User};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::{Child, Controller, Inputs, KindRef, Plan, Question, Ref, RemoteHandle, Step, Summary, Verdict};
 use c5c3_openstack::Options;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use account::{Account, Names};
+pub(crate) use account::Names;
+pub(crate) use ceph_user::kept as ceph_users;
+
+use account::Account;
 use delivery::Delivery;
 use keystone::SignIns;
 use machine::{Schedule, advance};
@@ -82,6 +89,7 @@ impl Controller for CredentialRotations {
         let mut kinds = vec![KindRef::of::<User>(), KindRef::of::<Project>()];
         kinds.extend(delivery::reads());
         kinds.extend(consumers::reads());
+        kinds.extend([KindRef::of::<CephCluster>(), KindRef::of::<CephClient>(), KindRef::of::<ConfigMap>()]);
         kinds
     }
 
@@ -91,6 +99,9 @@ impl Controller for CredentialRotations {
     }
 
     fn needs(&self, inputs: &Inputs<CredentialRotation>) -> Vec<Ref> {
+        if let Some(names) = server_account::names(inputs) {
+            return server_account::needs(inputs, &names);
+        }
         let mut needs = account::needs(inputs);
         let Some(names) = account::names(inputs) else { return needs };
         needs.extend(delivery::needs(inputs, &names));
@@ -108,6 +119,9 @@ impl Controller for CredentialRotations {
     }
 
     fn questions(&self, inputs: &Inputs<CredentialRotation>) -> Vec<Question> {
+        if server_account::names(inputs).is_some() {
+            return Vec::new();
+        }
         let recorded = State::recorded(inputs.object.status.as_ref());
         let (Ok(account), Some(state)) = (Account::find(inputs), recorded) else { return Vec::new() };
         let question = View::new(inputs, &account, &state).question();
@@ -115,17 +129,25 @@ impl Controller for CredentialRotations {
     }
 
     fn validate(&self, inputs: &Inputs<CredentialRotation>) -> Verdict<ValidRotation> {
-        if let Some(problem) = account::names(inputs).as_ref().and_then(account::problem_of) {
+        let of_server = server_account::names(inputs);
+        let names = of_server.clone().or_else(|| account::names(inputs));
+        if let Some(problem) = names.as_ref().and_then(account::problem_of) {
             return Verdict::Invalid(vec![problem].into());
         }
+        if let Some(names) = of_server {
+            return Verdict::Valid(ValidRotation::Server(names));
+        }
         match Account::find(inputs) {
-            Ok(account) => Verdict::Valid(ValidRotation(account)),
+            Ok(account) => Verdict::Valid(ValidRotation::Application(account)),
             Err(waits) => Verdict::Wait(waits),
         }
     }
 
-    fn plan(&self, ValidRotation(account): &ValidRotation, inputs: &Inputs<CredentialRotation>) -> Plan {
-        plan(account, inputs)
+    fn plan(&self, valid: &ValidRotation, inputs: &Inputs<CredentialRotation>) -> Plan {
+        match valid {
+            ValidRotation::Application(account) => plan(account, inputs),
+            ValidRotation::Server(names) => server_account::plan(names, inputs),
+        }
     }
 
     fn summary(&self, state: Summary<'_>) -> Vec<ConditionState> {
@@ -133,8 +155,15 @@ impl Controller for CredentialRotations {
     }
 }
 
-/// A rotation whose user can sign in.
-pub struct ValidRotation(Account);
+/// What is rotated.
+pub enum ValidRotation {
+    /// The application credential of a user that can sign in.
+    #[expect(private_interfaces, reason = "it is made and used here alone")]
+    Application(Account),
+    /// An account on a database, a message broker or Ceph.
+    #[expect(private_interfaces, reason = "it is made and used here alone")]
+    Server(Names),
+}
 
 fn plan(account: &Account, inputs: &Inputs<CredentialRotation>) -> Plan {
     let (names, now) = (&account.names, inputs.now);
@@ -143,11 +172,7 @@ fn plan(account: &Account, inputs: &Inputs<CredentialRotation>) -> Plan {
         let request = view::request(inputs);
         let state = State::recovered(view::existing(inputs, names), request.clone(), now)
             .unwrap_or_else(|| State::first(schedule.credential(1, now), request, now));
-        // Nothing is done before it is written down.
-        let steps = [(AVAILABLE, CREDENTIAL), (delivery::CONDITION, delivery::TARGET), (SCHEDULED, "rotation")];
-        let steps = steps.map(|(condition, name)| Step::new(condition).node(name, []).undecided([]));
-        let plan = Plan { requeue_after: Some(Duration::ZERO), ..steps.into_iter().fold(Plan::new(), Plan::step) };
-        return with_status(plan, &state, schedule, names);
+        return with_status(written_down(), &state, schedule, names);
     };
     let view = View::new(inputs, account, &state);
     let seen = view.seen();
@@ -171,12 +196,8 @@ fn plan(account: &Account, inputs: &Inputs<CredentialRotation>) -> Plan {
     let undelivered = view.undelivered();
     let plan = Plan::new().step(available).ready_reason("CredentialValid");
     let plan = delivery.steps(plan, view.content().as_ref(), undelivered, view.expired());
-    let rotation = |name: &'static str| Step::new(SCHEDULED).node(name, []).done("");
     let coming: Vec<Child> = state.current.iter().zip(&state.next).flat_map(|(_, next)| own(next)).collect();
     let going = leaving(&view, &state, own);
-    let with = |step: Step, children: Vec<Child>| {
-        if children.is_empty() { step.childless() } else { step.children(children) }
-    };
     // What is seen of a phase that has steps of its own is said there.
     let held =
         waits.into_iter().filter(|_| !matches!(state.phase, RotationPhase::Creating | RotationPhase::Delivering));
@@ -185,8 +206,24 @@ fn plan(account: &Account, inputs: &Inputs<CredentialRotation>) -> Plan {
         .step(with(rotation("previous"), going))
         .step(held.fold(rotation("rotation").childless(), Step::wait).done(says(&next, schedule)));
     let plan = told(plan, &state, &next, names);
-    let due = if is_same { due(&next, schedule, &delivery, now) } else { Some(Duration::ZERO) };
+    let due = if is_same { due(&next, schedule, delivery.is_through_store(), now) } else { Some(Duration::ZERO) };
     with_status(Plan { requeue_after: due, ..plan }, &next, schedule, names)
+}
+
+/// A plan that does nothing yet: nothing is done before it is written down.
+fn written_down() -> Plan {
+    let steps = [(AVAILABLE, CREDENTIAL), (delivery::CONDITION, delivery::TARGET), (SCHEDULED, "rotation")];
+    let steps = steps.map(|(condition, name)| Step::new(condition).node(name, []).undecided([]));
+    Plan { requeue_after: Some(Duration::ZERO), ..steps.into_iter().fold(Plan::new(), Plan::step) }
+}
+
+/// A step of the rotation.
+fn rotation(name: &'static str) -> Step {
+    Step::new(SCHEDULED).node(name, []).done("")
+}
+
+fn with(step: Step, children: Vec<Child>) -> Step {
+    if children.is_empty() { step.childless() } else { step.children(children) }
 }
 
 /// The objects of the credential of before. Its secret stays until Keystone is known to refuse it.
@@ -213,16 +250,14 @@ fn says(state: &State, schedule: Schedule) -> String {
 }
 
 /// When to look again though nothing changes.
-fn due(state: &State, schedule: Schedule, delivery: &Delivery<'_>, now: Timestamp) -> Option<Duration> {
+fn due(state: &State, schedule: Schedule, through_store: bool, now: Timestamp) -> Option<Duration> {
     let until = |time: Timestamp| Duration::try_from(time.duration_since(now).max(SignedDuration::ZERO)).ok();
     let next = state.current.as_ref().and_then(|current| schedule.next_rotation(current));
     let revoked = state.previous.as_ref().and_then(|old| old.revoke_at.as_ref()).map(|time| time.0);
     match state.phase {
         RotationPhase::Idle => next.and_then(until),
         RotationPhase::Grace => revoked.into_iter().chain(next).min().and_then(until),
-        RotationPhase::Delivering if delivery.is_through_store() => {
-            Some(Duration::from_secs(delivery::AGAIN.unsigned_abs()))
-        }
+        RotationPhase::Delivering if through_store => Some(Duration::from_secs(delivery::AGAIN.unsigned_abs())),
         RotationPhase::Delivering => Some(Duration::from_secs(1)),
         RotationPhase::Verifying | RotationPhase::VerifyingRevoked => Some(ASK_AGAIN),
         RotationPhase::Creating | RotationPhase::Revoking => None,
@@ -239,17 +274,23 @@ fn told(plan: Plan, before: &State, after: &State, names: &Names) -> Plan {
     };
     let (current, next, old) =
         (name(after.current.as_ref()), name(after.next.as_ref()), name(before.previous.as_ref()));
+    let place = match names.kind {
+        RotationType::ApplicationCredential => "Keystone",
+        RotationType::DatabaseAccount => "the database",
+        RotationType::BrokerAccount => "the message broker",
+        RotationType::CephUser => "Ceph",
+    };
     match after.phase {
         RotationPhase::Creating => {
             plan.event("RotationStarted", format!("{next} takes the place of {current}: {:?}", after.reason))
         }
-        RotationPhase::Delivering => plan.event("CredentialCreated", format!("{next} is in Keystone")),
+        RotationPhase::Delivering => plan.event("CredentialCreated", format!("{place} has {next}")),
         RotationPhase::Verifying => plan.event("CredentialDelivered", format!("services can read {next}")),
         RotationPhase::Grace => plan.event("CredentialSwitched", format!("all consumers use {current}")),
-        RotationPhase::Revoking => plan.event("CredentialRevoking", format!("{old} is being deleted from Keystone")),
+        RotationPhase::Revoking => plan.event("CredentialRevoking", format!("{old} is being deleted from {place}")),
         RotationPhase::VerifyingRevoked => plan,
         RotationPhase::Idle if before.phase == RotationPhase::VerifyingRevoked => {
-            plan.event("CredentialRevoked", format!("Keystone refuses {old}"))
+            plan.event("CredentialRevoked", format!("{place} refuses {old}"))
         }
         RotationPhase::Idle => plan.event("CredentialDelivered", format!("services can read {current}")),
     }

@@ -88,6 +88,11 @@ impl State {
         self.previous.as_ref().filter(|_| self.phase == RotationPhase::Grace)
     }
 
+    /// Every credential that has to work.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &RotatedCredential> {
+        self.current.iter().chain(&self.next).chain(self.kept_previous())
+    }
+
     /// Every credential that has objects.
     pub(crate) fn all(&self) -> impl Iterator<Item = &RotatedCredential> {
         self.current.iter().chain(&self.next).chain(&self.previous)

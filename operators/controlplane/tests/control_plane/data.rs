@@ -67,7 +67,7 @@ async fn a_control_plane_goes_in_reverse_order_and_leaves_its_data() {
     stage.api(home, "Keystone").patch("keystone", &PatchParams::default(), &release).await.unwrap();
     stage.until_gone(home, "MariaDB/mariadb").await;
     stage.until_gone(home, "ControlPlane/lab").await;
-    let accounts = ["keystone-admin-credentials", "keystone-db-credentials", "mariadb-root-credentials"];
+    let accounts = ["keystone-admin-credentials", "mariadb-root-credentials"];
     let kept = accounts.map(|name| format!("secret/{name}"));
     stage.until_left(home, &kept.each_ref().map(String::as_str)).await;
     assert_eq!(stage.password(home).await, password, "what opens the data stays with it");
@@ -141,7 +141,7 @@ async fn data_that_is_to_stay_after_all_stays_though_the_operator_heard_of_it_la
     let release = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     stage.api(&home, "Secret").patch("keystone-fernet-keys", &PatchParams::default(), &release).await.unwrap();
     stage.until_gone(&home, "ControlPlane/lab").await;
-    let accounts = ["keystone-admin-credentials", "keystone-db-credentials", "mariadb-root-credentials"];
+    let accounts = ["keystone-admin-credentials", "mariadb-root-credentials"];
     let kept = accounts.map(|name| format!("secret/{name}"));
     stage.until_left(&home, &kept.each_ref().map(String::as_str)).await;
     assert!(stage.get(&home, "Secret/keystone-fernet-keys").await.is_some());

@@ -39,7 +39,6 @@ impl Cloud {
             install("openstack.k-orc.cloud/v1alpha1", kind).await;
         }
         install("openstack.k-orc.cloud/v1alpha1", "ApplicationCredential").await;
-        install("c5c3.io/v1alpha1", "CredentialRotation").await;
         install("placement.openstack.c5c3.io/v1alpha1", "Placement").await;
         let keystone = Keystone::start().await;
         for role in ["admin", "service", "member", "reader"] {

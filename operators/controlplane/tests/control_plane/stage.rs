@@ -203,6 +203,7 @@ pub(crate) async fn furnished() -> TestCluster {
     for (version, kind) in [
         ("c5c3.io/v1alpha1", "ControlPlane"),
         ("c5c3.io/v1alpha1", "SecretAggregate"),
+        ("c5c3.io/v1alpha1", "CredentialRotation"),
         ("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
     ] {
         cluster.install(&c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use crate::lives::nothing_secret_is_said;
-use crate::site::{Mortal, Site, consumers, operator};
+use crate::mortal::Mortal;
+use crate::site::{Site, consumers, operator};
 
 /// Lets an operator live for so many writes. It is killed when it is about to make another, or has nothing left to do.
 async fn live(site: &Site, writes: usize) -> bool {

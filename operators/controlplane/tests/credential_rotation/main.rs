@@ -5,5 +5,6 @@ mod crashes;
 #[allow(dead_code)] // It can do more than rotations need.
 mod keystone;
 mod lives;
+mod mortal;
 mod site;
 mod stores;

@@ -1,5 +1,6 @@
 //! What becomes of a ControlPlane on paper: golden plans, and every object in them held against its schema.
 
+mod ceph;
 mod fields;
 mod golden;
 mod images;

@@ -19,11 +19,11 @@ fn check(object: &Value, there: &[Value]) -> usize {
 #[test]
 fn whatever_is_written_is_accepted_and_loses_nothing() {
     let there = [storage_class("ceph-rbd"), issuer("letsencrypt-prod")];
-    assert_eq!(check(&example("controlplane-small.yaml"), &[]), 2);
-    assert_eq!(check(&example("controlplane-full.yaml"), &there), 58);
+    assert_eq!(check(&example("controlplane-small.yaml"), &[]), 3);
+    assert_eq!(check(&example("controlplane-full.yaml"), &there), 67);
     let mut deleted = example("controlplane-full.yaml");
     deleted["spec"]["deletionPolicy"] = "Delete".into();
-    assert_eq!(check(&deleted, &there), 58);
+    assert_eq!(check(&deleted, &there), 67);
     let brownfield = lab(&json!({
         "infrastructure": {
             "mariadb": {"host": "db.example.org"},
@@ -32,5 +32,5 @@ fn whatever_is_written_is_accepted_and_loses_nothing() {
         },
         "services": {"keystone": {}, "glance": {"backend": {"type": "file"}}, "cinder": {}, "neutron": {}},
     }));
-    assert_eq!(check(&brownfield, &[secret("keystone-db-credentials", &["username", "password"])]), 36);
+    assert_eq!(check(&brownfield, &[secret("keystone-db-credentials", &["username", "password"])]), 38);
 }

@@ -3,6 +3,7 @@
 mod assignments;
 mod credentials;
 mod deletion;
+mod each_kind;
 mod failures;
 mod imports;
 mod keystone;

@@ -40,14 +40,7 @@ async fn a_wrong_spec_is_refused_with_the_field_and_nothing_is_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() {
-    let stage = stage().await;
-    let access = operator(false).access().clone();
-    let limited =
-        stage.cluster.limited("few-rights", "cloud", access.in_namespaces(), access.in_cluster()).await.unwrap();
-    let _running = stage.operate_as(limited.client.clone(), Some("cloud".into()));
-    stage.create(&placement(&json!({}))).await;
-    stage.until_ready().await;
-    assert_eq!(limited.refused(), Vec::<String>::new());
+    assert_eq!(stage().await.refused_with_own_rights(&placement(&json!({}))).await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use c5c3_kit::Plan;
 use c5c3_operator_placement::Inventory;
-use c5c3_stage::{file, secret};
+use c5c3_stage::{file, secret, waits};
 use serde_json::{Value, json};
 
 pub type World = c5c3_stage::World<Inventory>;
@@ -65,12 +65,7 @@ fn what_is_missing_is_waited_for_by_name() {
     let world =
         world().without("placement-db-credentials").without("placement-keystone-credentials").without("keystone");
     let plan = world.plan(&placement(&json!({}))).unwrap();
-    let waits: Vec<String> = plan
-        .steps
-        .iter()
-        .flat_map(|step| step.waits.iter().map(|wait| format!("{}: {}", step.condition, wait.message(Some("cloud")))))
-        .collect();
-    insta::assert_snapshot!(waits.join("\n"));
+    insta::assert_snapshot!(waits(&plan));
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Expander {
         self.last
     }
 
-    /// Numbers an expression anew: parts that a macro uses twice would otherwise share their ids.
+    /// Numbers an expression again: parts that a macro uses twice would otherwise share their ids.
     fn number(&mut self, expression: &mut IdedExpr) {
         expression.id = self.next();
         for part in parts(&mut expression.expr) {

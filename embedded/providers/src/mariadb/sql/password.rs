@@ -21,7 +21,7 @@ pub(in crate::mariadb) async fn follow(
     let access = async |password: &str| Access::with(password, mariadb, wanted, client).await;
     let (Some(as_before), Some(as_asked)) = (access(&before).await?, access(asked).await?) else { return Ok(None) };
     let told = match as_before.carry_out(&statements::root(asked)).await {
-        // They were told, and nobody was left to remember it; or they began with it.
+        // They were told, and no one was left to remember it; or they began with it.
         Err(SqlError::Denied { .. }) => as_asked.carry_out(&[]).await,
         other => other,
     };

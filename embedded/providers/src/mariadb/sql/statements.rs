@@ -65,7 +65,7 @@ fn database_name(database: &Database) -> String {
     database.spec.name.clone().unwrap_or_else(|| database.name_any())
 }
 
-/// Makes a user be there, with this password; without one, nobody can be that user.
+/// Makes a user be there, with this password; without one, no one can be that user.
 pub(super) fn user(user: &User, password: Option<&SecretString>) -> Vec<Statement> {
     let account = user_account(user);
     let identified = password.map(|password| format!(" IDENTIFIED BY {}", value(password.expose_secret())));
@@ -121,7 +121,7 @@ pub(super) fn grant(grant: &Grant) -> Result<Vec<Statement>, String> {
     Ok(statements)
 }
 
-/// Takes back what was granted. There may be nothing any more to take back, or nobody to take it from.
+/// Takes back what was granted. There may be nothing any more to take back, or no one to take it from.
 pub(super) fn revoke(grant: &Grant) -> Vec<Statement> {
     let all = privileges(&grant.spec.privileges).ok();
     all.into_iter().map(|privileges| revoke_these(grant, &privileges)).collect()

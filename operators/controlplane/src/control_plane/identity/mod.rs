@@ -28,8 +28,9 @@ use super::reference;
 pub(crate) use catalog::{missing as missing_catalog, step as catalog};
 pub(crate) use imports::{missing as missing_imports, step as imports};
 pub(crate) use keystone::Keystone;
+pub(super) use object::child;
 pub(super) use status::of as status;
-pub(crate) use users::{has_others, missing as missing_credentials, step as credentials};
+pub(crate) use users::{has_others, missing as missing_credentials, rotation, step as credentials};
 
 /// The kinds of children, all of which are inputs, too.
 pub(super) fn kinds() -> Vec<KindRef> {

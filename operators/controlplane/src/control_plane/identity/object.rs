@@ -48,7 +48,7 @@ pub(super) fn import<K: Resource<DynamicType = ()>>(cloud: &Cloud, name: &str, f
     child::<K>(cloud, name, &spec)
 }
 
-pub(super) fn child<K: Resource<DynamicType = ()>>(cloud: &Cloud, name: &str, spec: &Value) -> Child {
+pub(in super::super) fn child<K: Resource<DynamicType = ()>>(cloud: &Cloud, name: &str, spec: &Value) -> Child {
     let resource = ApiResource::erase::<K>(&());
     let mut object = DynamicObject::new(name, &resource).within(&cloud.namespace);
     object.data = json!({ "spec": spec });

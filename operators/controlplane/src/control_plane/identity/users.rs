@@ -158,12 +158,7 @@ impl Account {
     }
 
     fn rotation_child(&self, cloud: &Cloud) -> Option<Child> {
-        let mut spec = json!({
-            "targetServiceUser": self.user(),
-            "rotationType": "applicationCredential",
-            "schedule": {"intervalDays": INTERVAL_DAYS, "preRotationDays": PRE_ROTATION_DAYS},
-            "gracePeriodDays": GRACE_DAYS,
-        });
+        let mut spec = rotation(&self.user(), "applicationCredential");
         if let Some(kind) = self.service.and_then(Part::kind) {
             let name = self.service.map(|part| part.name);
             spec["consumers"] =
@@ -192,6 +187,16 @@ impl Account {
             .children(self.assignments(cloud))
             .children(self.rotation_child(cloud))
     }
+}
+
+/// The spec of a rotation, without its consumers.
+pub(crate) fn rotation(of: &str, kind: &str) -> Value {
+    json!({
+        "targetServiceUser": of,
+        "rotationType": kind,
+        "schedule": {"intervalDays": INTERVAL_DAYS, "preRotationDays": PRE_ROTATION_DAYS},
+        "gracePeriodDays": GRACE_DAYS,
+    })
 }
 
 /// Names of credentials that cannot be kept: a rotation numbers them, and writes the Secret that services know.

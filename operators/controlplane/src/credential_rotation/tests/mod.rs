@@ -1,4 +1,5 @@
 //! The machine with a simulated clock, and golden plans.
 
+mod ceph;
 mod clock;
 mod plans;

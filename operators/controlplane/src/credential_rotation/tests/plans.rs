@@ -61,11 +61,11 @@ fn recorded(version: i64, id: Option<&str>) -> Value {
     json!({"version": version, "id": id, "createdAt": "2030-01-01T00:00:00Z", "expiresAt": "2030-04-02T00:00:00Z"})
 }
 
-struct Case {
-    spec: Value,
-    status: Value,
-    objects: Vec<Value>,
-    answer: Option<bool>,
+pub(super) struct Case {
+    pub(super) spec: Value,
+    pub(super) status: Value,
+    pub(super) objects: Vec<Value>,
+    pub(super) answer: Option<bool>,
 }
 
 impl Case {
@@ -77,7 +77,7 @@ impl Case {
         Self { spec, status, objects, answer: None }
     }
 
-    fn inputs(&self) -> (CredentialRotations, Inputs<CredentialRotation>) {
+    pub(super) fn inputs(&self) -> (CredentialRotations, Inputs<CredentialRotation>) {
         let rotation = serde_json::from_value(json!({
             "apiVersion": "c5c3.io/v1alpha1", "kind": "CredentialRotation",
             "metadata": {"name": "heron-rotation", "namespace": "cloud", "uid": "0a1b2c3d-0000"},
@@ -103,7 +103,7 @@ impl Case {
         (controller, inputs)
     }
 
-    fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         let (controller, inputs) = self.inputs();
         match controller.validate(&inputs) {
             Verdict::Valid(valid) => controller.plan(&valid, &inputs),

@@ -1,14 +1,13 @@
-//! CephClient of Rook (`ceph.rook.io`): a Ceph user and the Secret with its key.
+//! CephClient: a Ceph user and the Secret with its key.
 
 use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::readiness::Judge;
-use super::{Readiness, Ready};
-
-const OPERATOR: &str = "Rook";
+use super::OPERATOR;
+use crate::ext::readiness::Judge;
+use crate::ext::{Readiness, Ready};
 
 /// A Ceph user. It must live in the namespace of the CephCluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +33,9 @@ pub struct CephClientSpec {
     /// Where the key is written; `rook-ceph-client-` and the object's name when absent. Cannot change once set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
+    /// Whether there shall be no Secret with the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove_secret: Option<bool>,
     /// How the key is rotated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<CephClientSecurity>,

@@ -1,0 +1,141 @@
+//! What breaks under a cloud that runs, and how it is well again.
+
+use crate::explained::until_told;
+use crate::machine::Machine;
+
+/// A fault, and what shows that it is over, beside the cloud being ready and Keystone answering.
+pub struct Fault {
+    /// What happens.
+    command: &'static str,
+    /// A command and what it prints in the end; none where readiness shows enough.
+    heals: Option<(&'static str, &'static str)>,
+}
+
+const fn fault(command: &'static str) -> Fault {
+    Fault { command, heals: None }
+}
+
+const fn heals(command: &'static str, look: &'static str, wanted: &'static str) -> Fault {
+    Fault { command, heals: Some((look, wanted)) }
+}
+
+/// Waits until no pod of this part is the one that was there before.
+const KEYSTONE_PODS: &str = "kubectl -n cloud get pods -l app.kubernetes.io/component=api -o name | wc -l";
+
+/// Whether the file of clients has the password and the address of now.
+const CLIENT_FOLLOWS: &str = "
+    password=$(kubectl -n cloud get secret keystone-admin-credentials -o jsonpath='{.data.password}' | base64 -d)
+    address=$(kubectl -n cloud get service keystone -o jsonpath='{.spec.clusterIP}')
+    grep -q \"$password\" data/clouds.yaml && grep -q \"//$address:\" data/clouds.yaml && echo follows";
+
+/// Whether an event says that a change of this object did not last.
+macro_rules! corrected {
+    ($object:literal) => {
+        concat!("kubectl -n cloud get events | grep DriftCorrected | grep -q '", $object, " was ' && echo told")
+    };
+}
+
+pub const FAULTS: &[Fault] = &[
+    // Pods.
+    heals("kubectl -n cloud delete pod -l app.kubernetes.io/component=api --wait=true", KEYSTONE_PODS, "1"),
+    heals(
+        "kubectl -n cloud delete pod -l app.kubernetes.io/component=api --grace-period=0 --force",
+        KEYSTONE_PODS,
+        "1",
+    ),
+    fault("kubectl -n cloud delete pod mariadb-0 memcached-0 rabbitmq-server-0 valkey-valkey-primary-0"),
+    // Processes that die.
+    fault("kubectl -n cloud exec deploy/keystone-api -c api -- sh -c 'kill -9 $(pgrep -o uwsgi)' || true"),
+    fault("kubectl -n cloud exec mariadb-0 -- sh -c 'kill -9 $(pgrep -x mariadbd)' || true"),
+    fault("kubectl -n cloud exec memcached-0 -- sh -c 'kill -9 $(pgrep -x memcached)' || true"),
+    // Secrets that are lost.
+    fault("kubectl -n cloud delete secret keystone-fernet-keys keystone-credential-keys"),
+    fault("kubectl -n cloud delete secret keystone-db-credentials"),
+    heals("kubectl -n cloud delete secret keystone-admin-credentials", CLIENT_FOLLOWS, "follows"),
+    heals(
+        "kubectl -n cloud delete secret mariadb-root-credentials",
+        "kubectl -n cloud get secret mariadb-root-credentials -o name",
+        "secret/mariadb-root-credentials",
+    ),
+    heals(
+        "kubectl -n cloud delete secret rabbitmq-default-user",
+        "set -- $(kubectl -n cloud get secret rabbitmq-default-user -o jsonpath='{.data.username} {.data.password}')
+         kubectl -n cloud exec rabbitmq-server-0 -- rabbitmqctl authenticate_user \
+            \"$(echo $1 | base64 -d)\" \"$(echo $2 | base64 -d)\" | grep -o Success",
+        "Success",
+    ),
+    heals(
+        "kubectl -n cloud delete secret valkey-valkey",
+        "kubectl -n cloud get secret valkey-valkey -o name",
+        "secret/valkey-valkey",
+    ),
+    // Objects that are lost.
+    heals("kubectl -n cloud delete service keystone", CLIENT_FOLLOWS, "follows"),
+    fault("kubectl -n cloud delete keystone keystone --wait=false"),
+    fault("kubectl -n cloud delete mariadb mariadb --wait=false"),
+    // Changes by hand.
+    heals(
+        "kubectl -n cloud scale deployment keystone-api --replicas=3",
+        "kubectl -n cloud get deployment keystone-api -o jsonpath='{.spec.replicas}'",
+        "1",
+    ),
+    heals(
+        "kubectl -n cloud set image deployment/keystone-api api=other:1",
+        corrected!("deployment/keystone-api"),
+        "told",
+    ),
+    heals(
+        "kubectl -n cloud patch service keystone --type=json \
+            -p '[{\"op\": \"replace\", \"path\": \"/spec/ports/0/port\", \"value\": 5001}]'",
+        "kubectl -n cloud get service keystone -o jsonpath='{.spec.ports[*].port}'",
+        "5000",
+    ),
+    heals(
+        "kubectl -n cloud patch deployment keystone-api --type=merge -p '{\"metadata\": {\"labels\": null}}'",
+        "kubectl -n cloud get deployment keystone-api -o jsonpath='{.metadata.labels.app\\.kubernetes\\.io/managed-by}'",
+        "keystone-operator",
+    ),
+    heals(
+        "kubectl -n cloud patch deployment keystone-api --type=merge -p '{\"metadata\": {\"ownerReferences\": null}}'",
+        "kubectl -n cloud get deployment keystone-api -o jsonpath='{.metadata.ownerReferences[*].kind}'",
+        "Keystone",
+    ),
+    heals(
+        "kubectl -n cloud patch mariadb mariadb --type=merge -p '{\"spec\": {\"replicas\": 3}}'",
+        "kubectl -n cloud get mariadb mariadb -o jsonpath='{.spec.replicas}'",
+        "1",
+    ),
+    // A field that no operator sets belongs to the client that set it, as with every server-side apply.
+    heals(
+        "kubectl -n cloud set env deployment/keystone-api -c api EXTRA=1",
+        "kubectl -n cloud get deployment keystone-api -o jsonpath='{.spec.template.spec.containers[0].env[?(@.name==\"EXTRA\")].value}'",
+        "1",
+    ),
+    // The whole process.
+    fault(
+        "pid=$(cat data/lock); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done; \
+        $C5C3 up -f $PWD/plane.yaml --detach --data $PWD/data",
+    ),
+];
+
+impl Fault {
+    /// Lets it happen, and waits until it is over.
+    pub fn happen(&self, machine: &Machine) {
+        machine.ok(self.command);
+        if let Some((look, wanted)) = self.heals {
+            machine.eventually(look, wanted);
+        }
+    }
+}
+
+/// A policy that closes the way to the database is named.
+pub fn the_network_is_closed(machine: &Machine) {
+    machine.write(
+        "deny.yaml",
+        "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny-db}, \
+          spec: {podSelector: {matchLabels: {app.kubernetes.io/name: mariadb}}, policyTypes: [Ingress]}}",
+    );
+    machine.ok("kubectl -n cloud apply -f deny.yaml");
+    until_told(machine, "cloud", &["networkpolicy/deny-db selects", "mariadb/mariadb on port 3306"]);
+    machine.ok("kubectl -n cloud delete -f deny.yaml");
+}

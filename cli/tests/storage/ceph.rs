@@ -1,0 +1,267 @@
+//! Images and volumes in a Ceph that is added to a cloud that runs.
+
+use crate::cloud::http::{Server, ask};
+use crate::cloud::load::Load;
+use crate::cloud::{Cloud, client};
+use crate::images::{downloaded, upload};
+
+const CLUSTER: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: rook-ceph}
+---
+apiVersion: ceph.rook.io/v1
+kind: CephCluster
+metadata: {name: rook-ceph, namespace: rook-ceph}
+spec:
+  mon: {count: 1}
+  storage:
+    storageClassDeviceSets:
+    - name: disks
+      count: 1
+      portable: true
+      volumeClaimTemplates:
+      - metadata: {name: data}
+        spec: {resources: {requests: {storage: 10Gi}}}
+---
+apiVersion: ceph.rook.io/v1
+kind: CephBlockPool
+metadata: {name: images, namespace: rook-ceph}
+spec: {failureDomain: osd, replicated: {size: 1}}
+---
+apiVersion: ceph.rook.io/v1
+kind: CephBlockPool
+metadata: {name: volumes, namespace: rook-ceph}
+spec: {failureDomain: osd, replicated: {size: 1}}
+---
+apiVersion: ceph.rook.io/v1
+kind: CephBlockPool
+metadata: {name: backups, namespace: rook-ceph}
+spec: {failureDomain: osd, replicated: {size: 1}}
+";
+
+/// Glance's and Cinder's part of the ControlPlane, from files to Ceph.
+const IN_CEPH: &str = r#"{"spec": {"services": {
+    "glance": {"backend": {"type": "rbd"}, "template": {"storage": null}},
+    "cinder": {"backends": [{"name": "ceph-rbd", "type": "rbd"}], "template": {"backends": null,
+        "backup": {"pool": "backups", "cephSecretRef": {"name": "cinder-ceph-credentials"}}}}}}}"#;
+
+/// The status of a volume.
+fn status(name: &str) -> String {
+    client(&format!("volume show {name} -f value -c status"))
+}
+
+fn condition(object: &str, name: &str, field: &str) -> String {
+    format!("kubectl -n cloud get {object} -o jsonpath='{{.status.conditions[?(@.type==\"{name}\")].{field}}}'")
+}
+
+/// A command where the monitor is, as the administrator of Ceph.
+fn ceph(command: &str) -> String {
+    format!("kubectl -n rook-ceph exec deploy/rook-ceph-mon-a -- {command}")
+}
+
+pub fn is_added_to_a_cloud_that_runs(cloud: &Cloud) {
+    let it = &cloud.machine;
+    it.ok("$C5C3 image import --data $PWD/data ceph");
+    it.write("ceph.yaml", CLUSTER);
+    it.ok("kubectl apply -f ceph.yaml");
+    let ready = "--for=jsonpath='{.status.phase}'=Ready cephcluster/rook-ceph cephblockpool/images cephblockpool/volumes cephblockpool/backups";
+    it.ok(&format!("kubectl -n rook-ceph wait {ready} --timeout=170s"));
+    it.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{IN_CEPH}'"));
+    let store = "kubectl -n cloud get glance glance -o jsonpath='{.spec.storage.backend}'";
+    it.eventually(store, "rbd");
+    it.eventually(&client("volume type list --default -f value -c Name"), "ceph-rbd");
+    cloud.settle();
+    for object in ["glance/glance", "cinder/cinder"] {
+        it.eventually(&condition(object, "CephConnected", "reason"), "PoolAccessible");
+        it.eventually(&condition(object, "Ready", "status"), "True");
+    }
+}
+
+/// Copy on write: the volume's parent is the image.
+pub fn a_volume_of_an_image_shares_its_data(cloud: &Cloud) {
+    let (id, digest) = upload(cloud, "root 64 0");
+    assert_eq!(downloaded(cloud, &id), digest);
+    let snapshots = cloud.machine.ok(&ceph(&format!("rbd snap ls images/{id}")));
+    assert!(snapshots.contains("snap"), "{snapshots}");
+    let volume = cloud.openstack(&format!("volume create --image {id} --size 1 root -f value -c id"));
+    let volume = volume.trim();
+    cloud.machine.eventually(&client("volume show root -f value -c status"), "available");
+    let info = cloud.machine.ok(&ceph(&format!("rbd info volumes/volume-{volume}")));
+    assert!(info.contains(&format!("parent: images/{id}@snap")), "{info}");
+}
+
+pub fn volumes_grow_are_copied_and_go(cloud: &Cloud) {
+    let free = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[0].availableCapacityGb}'";
+    cloud.machine.eventually(&format!("[ \"$({free})\" -gt 0 ] && echo some"), "some");
+    cloud.openstack("volume create --size 1 first");
+    cloud.machine.eventually(&status("first"), "available");
+    cloud.openstack("volume set --size 2 first");
+    cloud.machine.eventually(&client("volume show first -f value -c size -c status | xargs"), "2 available");
+    cloud.openstack("volume snapshot create --volume first moment");
+    cloud.machine.eventually(&client("volume snapshot show moment -f value -c status"), "available");
+    cloud.openstack("volume create --snapshot moment --size 2 second");
+    cloud.machine.eventually(&status("second"), "available");
+    cloud.openstack("volume create --source second --size 2 third");
+    cloud.machine.eventually(&status("third"), "available");
+    for name in ["third", "second"] {
+        delete(cloud, name);
+    }
+    cloud.openstack("volume snapshot delete moment");
+    cloud.machine.eventually(&client("volume snapshot list -f value"), "");
+    delete(cloud, "first");
+}
+
+fn delete(cloud: &Cloud, volume: &str) {
+    cloud.openstack(&format!("volume delete {volume}"));
+    cloud.machine.eventually(&client(&format!("volume list --name {volume} -f value")), "");
+}
+
+/// What was in a volume is in the one that its backup is restored to.
+pub fn a_volume_comes_back_from_its_backup(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let content = |name: &str| {
+        let id = cloud.openstack(&format!("volume show {name} -f value -c id"));
+        let export = format!("rbd export --no-progress volumes/volume-{} -", id.trim());
+        it.ok(&ceph(&format!("sh -c '{export} | sha256sum'")))
+    };
+    let before = content("root");
+    cloud.openstack("volume backup create --name safe root");
+    let backup = client("volume backup show safe -f value -c status");
+    it.eventually(&backup, "available");
+    delete(cloud, "root");
+    cloud.openstack("volume backup restore safe again");
+    it.eventually(&status("again"), "available");
+    it.eventually(&backup, "available");
+    assert_eq!(content("again"), before);
+    delete(cloud, "again");
+    cloud.openstack("volume backup delete safe");
+    it.eventually(&client("volume backup list -f value"), "");
+    it.eventually(&ceph("rbd ls backups"), "");
+    cloud.openstack("image delete root");
+    it.eventually(&ceph("rbd ls images"), "");
+}
+
+/// Volumes are copied and created when the pod that does it is killed: none stays in between.
+pub fn volumes_outlive_the_pod_that_makes_them(cloud: &Cloud) {
+    let it = &cloud.machine;
+    cloud.openstack("volume create --size 3 large");
+    it.eventually(&status("large"), "available");
+    cloud.openstack("image create --volume large copied");
+    it.eventually(&status("large"), "uploading");
+    cloud.openstack("volume create --size 1 meanwhile");
+    it.ok("kubectl -n cloud delete pod cinder-volume-ceph-rbd-0 --grace-period=0 --force 2>&1");
+    for volume in ["large", "meanwhile"] {
+        it.eventually(&format!("{} | grep -cx -e available -e error", status(volume)), "1");
+        eprintln!("{volume} ended {}", it.ok(&status(volume)).trim());
+        delete(cloud, volume);
+    }
+    cloud.openstack("image delete copied");
+}
+
+/// Volumes are made all the time while another backend comes and goes.
+pub fn a_backend_comes_and_goes_while_volumes_are_made(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let backends = |list: &str| {
+        let patch = format!(r#"{{"spec": {{"services": {{"cinder": {{"backends": [{list}]}}}}}}}}"#);
+        it.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
+    };
+    let make = |name: &str| {
+        cloud.openstack(&format!("volume create --type ceph-rbd --size 1 {name}"));
+    };
+    let first = r#"{"name": "ceph-rbd", "type": "rbd"}"#;
+    make("v1");
+    backends(&format!(r#"{first}, {{"name": "other", "type": "rbd", "pool": "volumes"}}"#));
+    ["v2", "v3", "v4"].into_iter().for_each(make);
+    it.eventually(&client("volume type show other -f value -c name 2>/dev/null"), "other");
+    it.eventually(&condition("cinder/cinder", "Ready", "status"), "True");
+    cloud.openstack("volume create --type other --size 1 v5");
+    it.eventually(&status("v5"), "available");
+    delete(cloud, "v5");
+    backends(first);
+    ["v6", "v7", "v8"].into_iter().for_each(make);
+    let other = "kubectl -n cloud get statefulset cinder-volume-other --ignore-not-found -o name";
+    it.eventually(other, "");
+    for volume in ["v1", "v2", "v3", "v4", "v6", "v7", "v8"] {
+        it.eventually(&status(volume), "available");
+        delete(cloud, volume);
+    }
+}
+
+/// The user of Glance is replaced twice while images are read. The second time the first one's key ends.
+pub fn a_key_is_rotated_while_images_are_read(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let (id, _) = upload(cloud, "read 1 0");
+    let key = || it.ok(&ceph("sh -c 'ceph auth ls -f json 2>/dev/null'"));
+    let of = |text: &str, user: &str| {
+        // A slow connection makes `kubectl` say something before it.
+        let json = &text[text.find('{').unwrap_or_else(|| panic!("{text}"))..];
+        let all = serde_json::Deserializer::from_str(json).into_iter::<serde_json::Value>().next().unwrap().unwrap();
+        let found = all["auth_dump"].as_array().unwrap().iter().find(|one| one["entity"] == user).cloned();
+        found.map(|one| one["key"].as_str().unwrap().to_owned())
+    };
+    let old = of(&key(), "client.glance").unwrap();
+    let address = it.ok("kubectl -n cloud get service glance -o jsonpath='{.spec.clusterIP}'");
+    let server = Server::plain(format!("{address}:9292").parse().unwrap());
+    let token = cloud.identity.sign_in().unwrap();
+    let load = Load::start("glance", 20, move || {
+        let answer = ask(&server, "GET", &format!("/v2/images/{id}/file"), &[("X-Auth-Token", &token)], "")?;
+        if answer.status == 200 { Ok(()) } else { Err(format!("{}: {}", answer.status, answer.body)) }
+    });
+    for _ in 0..2 {
+        let said = it.ok("$C5C3 rotate glance-ceph-rotation -n cloud --wait --data $PWD/data");
+        assert!(said.contains("the new credential is in use"), "{said}");
+    }
+    let failures = load.end();
+    assert!(failures.is_empty(), "{failures:#?}");
+    let now = key();
+    let new = of(&now, "client.glance").unwrap();
+    assert!(new != old && of(&now, "client.glance-b").is_some(), "the second user has its grace");
+    let listed = it.ok("$C5C3 credentials -n cloud --data $PWD/data");
+    assert!(listed.contains("Ceph user") && !listed.contains(&new), "{listed}");
+    cloud.openstack("image delete read");
+}
+
+/// The only disk goes, is said to be gone, and comes back with what was on it.
+pub fn a_disk_that_is_gone_is_told(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let (id, digest) = upload(cloud, "kept 8 0");
+    it.ok("kubectl cordon node-1");
+    it.ok("kubectl -n rook-ceph delete pod -l app=rook-ceph-osd --wait=false");
+    it.eventually("$C5C3 status --data $PWD/data | grep -o OSD_DOWN", "OSD_DOWN");
+    it.ok("kubectl uncordon node-1");
+    assert_eq!(downloaded(cloud, &id), digest);
+    it.eventually("$C5C3 status --data $PWD/data | grep -c HEALTH_ || true", "0");
+    cloud.openstack("image delete kept");
+}
+
+/// Each user of Ceph may do what its service needs, and nothing in the other's pool.
+pub fn each_service_is_kept_to_its_pools(cloud: &Cloud) {
+    let caps = cloud.machine.ok(&ceph("ceph auth ls"));
+    assert!(caps.contains("profile rbd pool=images") && caps.contains("profile rbd pool=volumes"), "{caps}");
+    let try_it = "import sys, rados; cluster = rados.Rados(conffile=sys.argv[1], rados_id=sys.argv[2]); cluster.connect(); \
+        cluster.open_ioctx(sys.argv[3]).write_full(\"probe\", b\"x\")";
+    for (service, conf, own, other) in
+        [("glance", "ceph-rbd.conf", "images", "volumes"), ("cinder", "ceph-ceph-rbd.conf", "volumes", "images")]
+    {
+        let pod = cloud.pods(service).into_iter().find(|pod| pod.contains("-api-")).unwrap();
+        let write = |pool: &str| {
+            format!(
+                "kubectl -n cloud exec {pod} -c api -- /opt/{service}/bin/python -c '{try_it}' /etc/{service}/{conf} {service} {pool} 2>&1"
+            )
+        };
+        cloud.machine.ok(&write(own));
+        let refused = cloud.machine.ok(&format!("{} || true", write(other)));
+        assert!(refused.contains("Permission") || refused.contains("not permitted"), "{refused}");
+        cloud.machine.ok(&ceph(&format!("rados -p {own} rm probe")));
+    }
+}
+
+/// The pool of images is renamed and gets its name back.
+pub fn a_pool_that_is_gone_is_told_and_pods_serve_on(cloud: &Cloud) {
+    cloud.machine.ok(&ceph("ceph osd pool rename images pictures"));
+    cloud.machine.eventually(&condition("glance/glance", "CephConnected", "reason"), "PoolNotFound");
+    assert_eq!(cloud.openstack("image list -f value -c Name"), "");
+    cloud.machine.ok(&ceph("ceph osd pool rename pictures images"));
+    cloud.machine.eventually(&condition("glance/glance", "CephConnected", "reason"), "PoolAccessible");
+}

@@ -1,0 +1,77 @@
+//! Cinders on a whole API server: schemas, field owners, garbage collection and all.
+
+use c5c3_api::openstack::Cinder;
+use c5c3_operator_cinder::{BlockStorage, operator};
+use c5c3_stage::{Stage, ready_is};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::plans::{cinder, on_ceph, world};
+
+const FAST: &str = r#"{"up": {"fast": true}, "free": {"fast": 87}, "types": {"fast": null}}"#;
+
+async fn stage() -> Stage<BlockStorage> {
+    let stage = Stage::set(operator, &world()).await;
+    stage.report.is(FAST);
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cinder_becomes_ready_and_says_where_it_answers_what_runs_and_how_its_backends_are() {
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&on_ceph(&json!({}))).await;
+    let ready = stage.until_ready().await;
+    let status = ready.status.unwrap().service;
+    assert_eq!(status.endpoint.as_deref(), Some("http://gate.cloud.svc.cluster.local:8776"));
+    let has_room = |object: Option<&Cinder>| {
+        let backends = object.and_then(|object| object.status.as_ref()).map(|status| status.backends.as_slice());
+        backends.is_some_and(|all| all.first().is_some_and(|one| one.available_capacity_gb == Some(87)))
+    };
+    stage.until(has_room).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_is_removed_takes_its_pods_with_it_and_leaves_the_others() {
+    let stage = stage().await;
+    let both = json!([{"name": "fast", "rbd": {"cephSecretRef": {"name": "cinder-ceph-credentials"}}},
+                      {"name": "vendor", "driver": "cinder.volume.drivers.vendor.Driver"}]);
+    stage.report.is(r#"{"up": {"fast": true, "vendor": true}, "free": {}, "types": {"fast": null, "vendor": null}}"#);
+    let running = stage.operate();
+    stage.create(&cinder(&json!({ "backends": both }))).await;
+    stage.until_ready().await;
+    // The Job that removes its row waits for its pods, which therefore do not wait for the Job.
+    stage.jobs.never_finish(Some("gate-backends"));
+    let alone = json!({"spec": {"backends": [both[0]]}});
+    stage.objects().patch("gate", &PatchParams::default(), &Patch::Merge(alone)).await.unwrap();
+    let sets: Api<StatefulSet> = Api::namespaced(stage.client.clone(), "cloud");
+    let begun = std::time::Instant::now();
+    loop {
+        let found = sets.list(&ListParams::default().labels("app.kubernetes.io/instance=gate")).await.unwrap();
+        let names: Vec<String> = found.into_iter().filter_map(|set| set.metadata.name).collect();
+        if names == ["gate-scheduler", "gate-volume-fast"] {
+            break;
+        }
+        assert!(begun.elapsed() < c5c3_stage::PATIENCE, "{names:?}");
+        tokio::task::yield_now().await;
+    }
+    stage.jobs.never_finish(None);
+    stage.until_ready().await;
+    drop(running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_spec_is_refused_with_the_field_and_nothing_is_made() {
+    let stage = stage().await;
+    let _running = stage.operate();
+    stage.create(&on_ceph(&json!({"extraConfig": {"DEFAULT": {"enabled_backends": "other"}}}))).await;
+    let refused = stage.until(ready_is("False", "InvalidSpec")).await;
+    let message = refused.status.unwrap().service.conditions.remove(0).message.unwrap();
+    assert!(message.contains("spec.extraConfig.DEFAULT.enabled_backends"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() {
+    assert_eq!(stage().await.refused_with_own_rights(&on_ceph(&json!({}))).await, Vec::<String>::new());
+}
