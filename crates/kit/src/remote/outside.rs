@@ -16,6 +16,10 @@ const CONCURRENCY: usize = 8;
 /// How often the same calls are made in a row before it is said that they have no effect.
 pub(crate) const WITHOUT_EFFECT: u32 = 3;
 
+/// The longest back-off after a remote failed. A server that restarts is back within a minute or two, and whoever looks at
+/// an object then should not read for five more that its connections are refused.
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
 /// A controller's remote, and what is remembered of it between reconciles.
 pub(crate) struct Outside {
     pub(crate) handle: Option<RemoteHandle>,
@@ -35,7 +39,7 @@ struct Refused {
 
 impl Outside {
     pub(crate) fn new(handle: Option<RemoteHandle>, first_retry: Duration, last_retry: Duration) -> Self {
-        let backoff = Backoff::new(first_retry, last_retry);
+        let backoff = Backoff::new(first_retry, last_retry.min(LAST_RETRY));
         Self {
             handle,
             backoff,
