@@ -44,7 +44,7 @@ down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe remov
 	$(CARGO_TARGET_DIR)/release/c5c3 down
 
 test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
-	@tools/room 12
+	@tools/room 20
 	cargo test --workspace --locked --doc --quiet
 	@rm -f $(REPORT)
 	cargo nextest run --workspace --locked --no-fail-fast; code=$$?; tools/flaky $(REPORT); exit $$code

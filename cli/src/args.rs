@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Replace application credentials now, without waiting for their schedule
     #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::credentials::ROTATE_HELP, crate::credentials::ROTATE_CODES))]
     Rotate(crate::credentials::RotateArgs),
+    /// Test a cloud with Tempest now: every service it has, or one of them
+    #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::tempest::HELP, crate::tempest::CODES))]
+    Test(crate::tempest::TestArgs),
     /// Check whether this machine can run a cluster, and say what to do if not; changes nothing
     #[command(after_help = "Exit code 0: a cluster can run. 1: it cannot, and what to do is said. 2: could not look.")]
     Doctor(DoctorArgs),

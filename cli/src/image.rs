@@ -2,6 +2,7 @@
 
 mod args;
 mod build;
+mod guest;
 pub(crate) mod import;
 mod inspect;
 mod lock;
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &ImageArgs) -> Done {
         ImageCommand::Import(args) => import::run(args),
         ImageCommand::Sbom(args) => supply::sbom(args),
         ImageCommand::Export(args) => supply::export(args),
+        ImageCommand::Guest(args) => guest::run(args),
         ImageCommand::Push(args) => registry::push(args),
         ImageCommand::Pull(args) => registry::pull(args),
         ImageCommand::Keygen(args) => trust::keygen(args),

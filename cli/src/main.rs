@@ -16,6 +16,7 @@ mod rotate;
 mod rules;
 mod status;
 mod target;
+mod tempest;
 mod tls;
 mod up;
 mod validate;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
             | Command::Logs(_)
             | Command::Credentials(_)
             | Command::Rotate(_)
+            | Command::Test(_)
             | Command::Doctor(_)
             | Command::Validate(_)
     );
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Logs(args) => status::logs(&args),
         Command::Credentials(args) => credentials::run(&args),
         Command::Rotate(args) => rotate::run(&args),
+        Command::Test(args) => tempest::run(&args),
         Command::Doctor(args) => cluster::doctor(&args),
         Command::Node(args) => cluster::node(args),
         Command::NodeAgent(args) => cluster::node_agent(&args),

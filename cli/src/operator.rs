@@ -24,8 +24,12 @@ const OPERATORS: &[(&str, Make)] = &[
     ("controlplane", c5c3_operator_controlplane::operator),
     ("glance", c5c3_operator_glance::operator),
     ("keystone", c5c3_operator_keystone::operator),
+    ("neutron", c5c3_operator_neutron::operator),
+    ("nova", c5c3_operator_nova::operator),
     ("orc", c5c3_operator_orc::operator),
+    ("ovn", c5c3_operator_ovn::operator),
     ("placement", c5c3_operator_placement::operator),
+    ("tempest", c5c3_operator_tempest::operator),
 ];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {

@@ -1,4 +1,4 @@
-//! `c5c3 image sbom|export|import|push|pull|keygen|sign|verify`, as they are used one after the other.
+//! `c5c3 image sbom|export|guest|import|push|pull|keygen|sign|verify`, as they are used one after the other.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -104,6 +104,21 @@ fn a_bill_of_materials_is_printed_in_both_formats() {
     desk.says(&["sbom", NAME, "--format", "spdx", "--output", "bom.json"]);
     assert!(fs::read_to_string(desk.path("bom.json")).unwrap().contains(r#""spdxVersion":"SPDX-2.3""#));
     assert!(desk.refuses(&["sbom", "example.org/c5c3/other:1.0"]).contains("no image is named"));
+}
+
+#[test]
+fn the_disk_of_the_guest_is_written_as_a_file_for_glance() {
+    let desk = Desk::empty();
+    // The one of all tests: the guest is built once.
+    let cache = c5c3_images::Cache::default_path().display().to_string();
+    let refused = desk.refuses(&["guest", "--cache", &cache, "--output", "nowhere/tiny.qcow2"]);
+    assert!(refused.contains("there is no folder nowhere"), "{refused}");
+    let said = desk.says(&["guest", "--cache", &cache, "--output", "tiny.qcow2"]);
+    assert!(said.starts_with("tiny.qcow2: qcow2, ") && said.contains("Linux "), "{said}");
+    let disk = fs::read(desk.path("tiny.qcow2")).unwrap();
+    assert!(disk.starts_with(b"QFI\xfb") && disk.len() < 40 << 20, "{} bytes", disk.len());
+    // As large as `images/guest.sh` makes it, which the smallest flavors have room for.
+    assert_eq!(disk[24..32], (32_u64 << 20).to_be_bytes());
 }
 
 /// Debian's docker-registry on a free port of the loopback; ends with the test.

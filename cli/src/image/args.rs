@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::guest::GuestArgs;
 use super::import::ImportArgs;
 use super::registry::{PullArgs, PushArgs};
 use super::supply::{ExportArgs, SbomArgs};
@@ -50,6 +51,25 @@ pub(crate) enum ImageCommand {
     #[command(after_help = "Example:\n  c5c3 image export keystone --output keystone.tar\n  \
         skopeo inspect oci-archive:keystone.tar")]
     Export(ExportArgs),
+    /// Write the disk of the tiny guest, to upload it to Glance and to start servers from it that tell how they are
+    #[command(after_help = "Example:\n  c5c3 image guest --output tiny.qcow2    # builds it first if need be\n  \
+        openstack image create tiny --disk-format qcow2 --container-format bare --file tiny.qcow2\n  \
+        openstack flavor create tiny --ram 256 --disk 1 --vcpus 1\n  \
+        openstack server create one --image tiny --flavor tiny --network NETWORK\n  \
+        openstack console log show one\n\n\
+        The console has a line for each thing that happens to the server:\n  \
+        GUEST-UP KERNEL UPTIME           the kernel has started\n  \
+        GUEST-LEASE LINK ADDRESS MTU     DHCP has answered\n  \
+        GUEST-NO-LEASE LINK              it has not, and is asked on\n  \
+        GUEST-METADATA ID UUID HOSTNAME  the metadata service has answered\n  \
+        GUEST-NO-METADATA                it has not within 20 s, and is asked on\n  \
+        GUEST-DISK NAME BYTES            a disk was found, attached or resized\n  \
+        GUEST-DISK-GONE NAME             a disk was detached\n  \
+        GUEST-ALIVE UPTIME               every 10 s\n  \
+        GUEST-POWER-OFF UPTIME           it was asked to shut down, and does\n\n\
+        It answers pings, and HTTP on port 80: `/` with its instance id, `/uuid` and `/hostname`. It boots by\n\
+        BIOS. Nobody can log in over the network; Enter on the console opens a shell.")]
+    Guest(GuestArgs),
     /// Send images to a registry, with their bills of materials and signatures
     #[command(after_help = "Examples:\n  c5c3 image push keystone glance\n  \
         c5c3 image push keystone --to 127.0.0.1:5000/lab --plain-http\n  \

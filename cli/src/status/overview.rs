@@ -47,8 +47,12 @@ fn control_plane(world: &World, object: &Object) -> Tree {
     }
     for (name, part) in parts.into_iter().flatten() {
         if !children.iter().any(|(at, _)| *at == place(name)) {
-            let says = part["message"].as_str().unwrap_or("does not exist yet");
-            children.push((place(name), Tree::new(name.as_str(), says).state(State::NotStarted)));
+            // What is in Keystone, such as the catalog, has no object of its own that is looked at here.
+            let is_ready = part["ready"] == true;
+            let (usual, state) =
+                if is_ready { ("ready", State::Ready) } else { ("does not exist yet", State::NotStarted) };
+            let says = part["message"].as_str().unwrap_or(usual);
+            children.push((place(name), Tree::new(name.as_str(), says).state(state)));
         }
     }
     children.sort_by_key(|(place, _)| *place);

@@ -12,6 +12,7 @@ use c5c3_api::ext::rook::{CephBlockPool, CephClient, CephCluster};
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_api::orc;
+use c5c3_api::ovn::{OVNChassis, OVNCluster};
 use c5c3_kit::KindRef;
 use c5c3_kit::object::api;
 use futures::future::join_all;
@@ -56,6 +57,8 @@ pub(crate) fn kinds() -> Vec<KindRef> {
         KindRef::of::<Cinder>(),
         KindRef::of::<Cortex>(),
         KindRef::of::<Tempest>(),
+        KindRef::of::<OVNCluster>(),
+        KindRef::of::<OVNChassis>(),
         KindRef::of::<MariaDB>(),
         KindRef::of::<mariadb::Database>(),
         KindRef::of::<mariadb::User>(),

@@ -109,8 +109,12 @@ impl Wanted {
         let tls = self.plane.spec.global.as_ref().and_then(|global| global.tls.as_ref()?.enabled);
         // This very program speaks TLS for services.
         let own = tls.unwrap_or(false).then_some("c5c3");
+        // OVN's part on hypervisors runs in an image of its own.
+        let switch = parts.contains(&"ovn").then_some("openvswitch");
+        // libvirt does so, too, and boots a guest to find out whether KVM works.
+        let libvirt: &[&'static str] = if parts.contains(&"nova") { &["libvirt", "guest"] } else { &[] };
         let built = parts.into_iter().filter(|part| catalogue.images().any(|image| image.name == *part));
-        Ok(built.chain(own).collect())
+        Ok(built.chain(switch).chain(libvirt.iter().copied()).chain(own).collect())
     }
 
     fn namespace(&self) -> String {

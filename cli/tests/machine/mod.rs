@@ -72,9 +72,14 @@ impl Machine {
 
     /// Starts a cluster with one node, and stays until the ControlPlane in this text is ready.
     pub fn up_to_ready(control_plane: &str) -> Self {
+        Self::up_to_ready_with(control_plane, "")
+    }
+
+    /// The same with more options.
+    pub fn up_to_ready_with(control_plane: &str, options: &str) -> Self {
         let it = Self { folder: tempfile::tempdir().unwrap(), nodes: 1, content: "-f $PWD/plane.yaml" };
         it.write("plane.yaml", control_plane);
-        it.again();
+        it.start(options);
         it
     }
 

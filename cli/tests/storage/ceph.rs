@@ -56,7 +56,7 @@ fn condition(object: &str, name: &str, field: &str) -> String {
 }
 
 /// A command where the monitor is, as the administrator of Ceph.
-fn ceph(command: &str) -> String {
+pub fn ceph(command: &str) -> String {
     format!("kubectl -n rook-ceph exec deploy/rook-ceph-mon-a -- {command}")
 }
 
@@ -231,7 +231,7 @@ pub fn a_disk_that_is_gone_is_told(cloud: &Cloud) {
     it.eventually("$C5C3 status --data $PWD/data | grep -o OSD_DOWN", "OSD_DOWN");
     it.ok("kubectl uncordon node-1");
     assert_eq!(downloaded(cloud, &id), digest);
-    it.eventually("$C5C3 status --data $PWD/data | grep -c HEALTH_ || true", "0");
+    it.eventually("$C5C3 status --data $PWD/data | grep HEALTH_ || true", "");
     cloud.openstack("image delete kept");
 }
 

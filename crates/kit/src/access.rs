@@ -53,6 +53,12 @@ impl Access {
         for kind in controller.reads() {
             access.allow(&kind, "", READ);
         }
+        for kind in controller.descendants() {
+            access.allow(&kind, "", READ);
+        }
+        for (kind, part, verbs) in controller.rights() {
+            access.allow(&kind, part, verbs);
+        }
         for kind in controller.guarded() {
             access.allow(&kind, "", &["patch"]);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::{Problems, problem};
 use jiff::Timestamp;
-use kube::Resource;
+use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -81,6 +81,14 @@ pub trait Controller: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// The kinds of objects that other controllers make of own children and that are inputs too, such as the Jobs of a CronJob
+    /// and the pods of a Job; see [`Inputs::own`]. The child's template says whose they are
+    /// ([`crate::ownership::Owner::mark_template`]). They are read and never written: the controller that made them deletes
+    /// them.
+    fn descendants(&self) -> Vec<KindRef> {
+        Vec::new()
+    }
+
     /// What the object refers to. It is asked again with what was found until it names nothing new, so that a
     /// reference may come out of another object.
     fn needs(&self, inputs: &Inputs<Self::Kind>) -> Vec<Ref>;
@@ -95,6 +103,18 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// controller starts. See [`crate::remote`].
     fn remote(&self) -> Option<RemoteHandle> {
         None
+    }
+
+    /// The same for a remote that is reached through the cluster's own API, such as the programs of own pods; by default it is
+    /// [`Controller::remote`]. What the client is used for is among [`Controller::rights`].
+    fn remote_in(&self, _: &Client) -> Option<RemoteHandle> {
+        self.remote()
+    }
+
+    /// What a remote of [`Controller::remote_in`] does with the client: a kind, a subresource of it such as `/proxy` or an empty
+    /// text, and the verbs.
+    fn rights(&self) -> Vec<(KindRef, &'static str, &'static [&'static str])> {
+        Vec::new()
     }
 
     /// Pure: what the remote is asked before the plan is made, also when the object is being deleted. It is called again with

@@ -197,10 +197,23 @@ impl Ini {
         self.sections.get(section).is_some_and(|options| options.contains_key(key))
     }
 
+    /// Takes an option away.
+    pub fn remove(&mut self, section: &str, key: &str) {
+        if let Some(options) = self.sections.get_mut(section) {
+            options.remove(key);
+        }
+    }
+
     /// The file with these sections only.
     pub fn only(&self, sections: &[&str]) -> Self {
         let kept = self.sections.iter().filter(|(name, _)| sections.contains(&name.as_str()));
         Self { sections: kept.map(|(name, options)| (name.clone(), options.clone())).collect() }
+    }
+
+    /// The file as two: the sections whose names `is_first` accepts, and the others.
+    pub fn partition(&self, is_first: impl Fn(&str) -> bool) -> (Self, Self) {
+        let (first, others) = self.sections.clone().into_iter().partition(|(name, _)| is_first(name));
+        (Self { sections: first }, Self { sections: others })
     }
 
     /// The file. `DEFAULT` comes first, for people; the rest is sorted.

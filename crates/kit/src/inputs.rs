@@ -125,7 +125,8 @@ impl<K: Resource> Inputs<K> {
         self.own.insert((types.api_version.clone(), types.kind.clone(), namespace, name), object);
     }
 
-    /// The live children of a kind that [`crate::Controller::observes`] names, with their status, by namespace and name.
+    /// The live children of a kind that [`crate::Controller::observes`] names, with their status, by namespace and name; and
+    /// of a kind that [`crate::Controller::descendants`] names, what other controllers made of children.
     pub fn own<T: Resource<DynamicType = ()>>(&self) -> impl Iterator<Item = &DynamicObject> {
         let (version, kind) = (T::api_version(&()), T::kind(&()));
         let is_it = move |key: &OwnKey| key.0 == version && key.1 == kind;

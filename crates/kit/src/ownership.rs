@@ -47,8 +47,20 @@ impl Owner {
         let annotations = child.metadata.annotations.get_or_insert_default();
         annotations.insert(OWNER.into(), self.path());
         if !kept && self.garbage_collects(&child.metadata) {
-            child.metadata.owner_references = Some(vec![self.as_controller()]);
+            // Others may own it as well, such as the node that it is about.
+            let owners = child.metadata.owner_references.get_or_insert_default();
+            owners.retain(|owner| owner.controller != Some(true));
+            owners.insert(0, self.as_controller());
         }
+    }
+
+    /// Marks the metadata of a template in a child, so that what another controller makes of it is found and tells of its
+    /// changes; see [`crate::Controller::descendants`]. It is no child, since it has no owner reference to us.
+    pub fn mark_template(&self, template: &mut ObjectMeta) {
+        let labels = template.labels.get_or_insert_default();
+        labels.insert(MANAGED_BY.into(), self.manager.into());
+        labels.insert(OWNER_UID.into(), self.uid.clone());
+        template.annotations.get_or_insert_default().insert(OWNER.into(), self.path());
     }
 
     /// The owner as a child names it.

@@ -16,6 +16,9 @@ use crate::probe::{Answer, Probe};
 /// How long a good answer is believed.
 const WHILE_GOOD: Duration = Duration::from_mins(1);
 
+/// How long a report is believed: what it says may have changed though it was given, such as that another server is gone.
+const WHILE_TOLD: Duration = Duration::from_secs(20);
+
 /// How soon a probe is asked again that failed.
 const WHILE_BAD: Duration = Duration::from_secs(5);
 
@@ -57,8 +60,11 @@ impl Record {
 
     /// With jitter, so that services that came together are not asked together.
     fn schedule(&mut self, now: Instant) {
-        let is_good = self.answer.is_ok() && self.failures == 0;
-        let interval = if is_good { WHILE_GOOD } else { WHILE_BAD };
+        let interval = match &self.answer {
+            Ok(text) if self.failures == 0 && text.is_empty() => WHILE_GOOD,
+            Ok(_) if self.failures == 0 => WHILE_TOLD,
+            _ => WHILE_BAD,
+        };
         self.next = now + interval.mul_f64(rand::random_range(0.9..=1.1));
     }
 }

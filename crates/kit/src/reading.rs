@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::try_join_all;
-use kube::api::DynamicObject;
-use kube::core::ObjectMeta;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::{ObjectMeta, TypeMeta};
 
 use crate::controller::Controller;
 use crate::error::{Error, Stage};
 use crate::inputs::{Found, Inputs};
-use crate::object::{KindRef, Ref, is_not_found, is_unknown_kind};
+use crate::object::{KindRef, Ref, api, is_not_found, is_unknown_kind};
+use crate::ownership::OWNER_UID;
 use crate::reconcile::{Reconcile, broken};
 
 /// How often a reference may lead to another before it is taken for a circle.
@@ -28,6 +29,9 @@ impl<C: Controller> Reconcile<'_, C> {
         let started = Instant::now();
         let mut inputs = Inputs::new(object, self.now).with_entropy(rand::random());
         for live in self.read_observed(existing).await? {
+            inputs.insert_own(live);
+        }
+        for live in self.read_descendants().await? {
             inputs.insert_own(live);
         }
         self.read_references(&mut inputs, existing).await?;
@@ -54,6 +58,26 @@ impl<C: Controller> Reconcile<'_, C> {
             }
         });
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+    }
+
+    /// What other controllers made of children, in the namespace of the object.
+    async fn read_descendants(&self) -> Result<Vec<DynamicObject>, Error> {
+        let params = ListParams::default().labels(&format!("{OWNER_UID}={}", self.owner.uid));
+        let lists = self.context.controller.descendants().into_iter().map(|kind| {
+            let params = params.clone();
+            async move {
+                let objects = api(self.context.client.clone(), &kind.resource, self.about.namespace.as_deref());
+                let listed = objects.list(&params).await.map_err(|source| Error::ReadFailed {
+                    object: Box::new(self.about.clone()),
+                    source: Box::new(source),
+                })?;
+                // Items of a list do not say of what kind they are.
+                let types = TypeMeta { api_version: kind.resource.api_version, kind: kind.resource.kind };
+                let typed = listed.items.into_iter().map(|item| DynamicObject { types: Some(types.clone()), ..item });
+                Ok(typed.collect::<Vec<_>>())
+            }
+        });
+        Ok(try_join_all(lists).await?.into_iter().flatten().collect())
     }
 
     async fn get(&self, reference: &Ref) -> Result<Option<DynamicObject>, Error> {

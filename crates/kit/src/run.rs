@@ -120,7 +120,12 @@ pub async fn run<C: Controller>(
     let (triggers, references) = tokio::sync::mpsc::channel::<Ref>(1024);
     let queue = Queue { controller: C::NAME, metrics: metrics.clone(), due: Arc::default() };
 
-    let children = Arc::new(Children::new(controller.children(), &controller.observes()));
+    // Descendants carry the labels of children, so that the same watches tell of them. They are no children: another
+    // controller is named by their owner references.
+    let mut kinds = controller.children();
+    kinds.extend(controller.descendants().into_iter().filter(|kind| !controller.children().contains(kind)));
+    let observed = [controller.observes(), controller.descendants()].concat();
+    let children = Arc::new(Children::new(kinds, &observed));
     let mut streams: Vec<BoxStream<'static, Ref>> = vec![tokio_stream(references)];
     for child in children.kinds() {
         let api = child.kind.metadata_api(client.clone(), options.namespace.as_deref());
@@ -139,7 +144,7 @@ pub async fn run<C: Controller>(
         write_limit: WriteLimit::default(),
         apply_cache: ApplyCache::default(),
         releasing: tokio::sync::Mutex::default(),
-        outside: Outside::new(controller.remote(), options.first_retry, options.last_retry),
+        outside: Outside::new(controller.remote_in(&client), options.first_retry, options.last_retry),
         resync: options.resync,
         namespace: options.namespace.clone(),
         controller,

@@ -46,6 +46,18 @@ pub(crate) fn observes() -> [KindRef; 4] {
     ]
 }
 
+/// How far an account is: the order of its states.
+fn rank(state: AccountState) -> u8 {
+    match state {
+        AccountState::Pending => 0,
+        AccountState::Available => 1,
+        AccountState::InUse => 2,
+        AccountState::Revoking => 3,
+        AccountState::Revoked => 4,
+        AccountState::Refused => 5,
+    }
+}
+
 impl<S: Service> ServicePlan<'_, S> {
     fn rotating(&self, resolved: &Resolved) -> Vec<Rotating> {
         let databases = resolved.backing.databases.iter().map(|opened| {
@@ -128,7 +140,16 @@ impl<S: Service> ServicePlan<'_, S> {
             });
             kept.chain(revoked).collect()
         };
-        rotating.iter().flat_map(of_one).collect()
+        let mut reported: Vec<ServiceAccount> = Vec::new();
+        for account in rotating.iter().flat_map(of_one) {
+            // An account on several servers, such as the brokers of cells, is as far as it is where it is least so.
+            match reported.iter_mut().find(|other| other.secret == account.secret) {
+                Some(other) if rank(account.state) < rank(other.state) => other.state = account.state,
+                Some(_) => {}
+                None => reported.push(account),
+            }
+        }
+        reported
     }
 
     fn is_gone(&self, one: &Rotating, account: &RotatedAccount) -> bool {

@@ -6,6 +6,7 @@ use kube::Resource;
 use secrecy::SecretString;
 
 use crate::cache::Servers;
+use crate::component::Component;
 use crate::coordination::Coordination;
 use crate::database::{Account, DatabaseConnection, Server};
 use crate::extra_config::Setting;
@@ -16,7 +17,7 @@ use crate::network::Egress;
 use crate::pod::Mount;
 use crate::policy::Rules;
 use crate::rbd::PoolConnection;
-use crate::service::Description;
+use crate::service::{Description, LookedUp};
 use crate::wsgi::THREADS;
 
 /// What was looked up and is there.
@@ -40,6 +41,8 @@ pub struct BackingServices {
     pub rules: Rules,
     /// Configuration from Secrets.
     pub settings: Vec<Setting>,
+    /// What the service has looked up by itself.
+    own: LookedUp,
     egress: Vec<Egress>,
 }
 
@@ -73,6 +76,8 @@ pub(crate) struct Given {
     pub(crate) rules: Result<Rules, Wait>,
     /// Configuration from Secrets, and the waits for it.
     pub(crate) settings: (Vec<Setting>, Vec<Wait>),
+    /// What the service has looked up by itself, or the waits for it.
+    pub(crate) own: Result<LookedUp, Vec<Wait>>,
 }
 
 impl BackingServices {
@@ -117,6 +122,7 @@ impl BackingServices {
         let rules = given.rules.map_err(|wait| missing.config.push(wait));
         let (settings, waits) = given.settings;
         missing.config.extend(waits);
+        let own = given.own.map_err(|waits| missing.config.extend(waits)).unwrap_or_default();
         let mut secrets = Vec::new();
         for secret in &description.secrets {
             match inputs.secret(&secret.reference, &secret.key) {
@@ -139,7 +145,20 @@ impl BackingServices {
                 egress.extend(pools.first().into_iter().flat_map(|_| PoolConnection::egress()));
                 egress.extend(description.calls.iter().cloned());
                 egress.extend(coordination.iter().flat_map(Coordination::egress));
-                Ok(Self { databases, buses, identity, cache, pools, secrets, coordination, rules, settings, egress })
+                egress.extend(own.egress.iter().cloned());
+                Ok(Self {
+                    databases,
+                    buses,
+                    identity,
+                    cache,
+                    pools,
+                    secrets,
+                    coordination,
+                    rules,
+                    settings,
+                    own,
+                    egress,
+                })
             }
             _ => Err(missing),
         }
@@ -152,6 +171,14 @@ impl BackingServices {
     pub fn database(&self, schema: &str) -> &DatabaseConnection {
         let holds = |opened: &&DatabaseConnection| opened.server.schemas().iter().any(|name| name == schema);
         self.databases.iter().find(holds).expect("the description names the schema")
+    }
+
+    /// The broker that the description calls so; the first is `messaging`.
+    ///
+    /// # Panics
+    /// If the description names no such broker: that is a bug of the operator, which every test of it finds.
+    pub fn bus_named(&self, name: &str) -> &BusConnection {
+        self.buses.iter().find(|opened| opened.bus().name() == name).expect("the description names the broker")
     }
 
     /// The first database, and the first schema of it: what most services have.
@@ -187,6 +214,11 @@ impl BackingServices {
         found.map(|(_, _, value)| value.clone()).expect("the description names the value")
     }
 
+    /// A value that the service has looked up by itself, if it has found one.
+    pub fn looked_up(&self, name: &str) -> Option<SecretString> {
+        self.own.values.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone())
+    }
+
     /// The pool that the service calls so.
     ///
     /// # Panics
@@ -214,10 +246,13 @@ impl BackingServices {
     }
 
     /// What a pod checks to be ready.
-    pub(crate) fn checks(&self, databases: bool, buses: bool) -> Vec<Check> {
-        let databases = self.databases.iter().filter(|_| databases).map(|opened| Check::Database(opened.connection()));
-        let buses = self.buses.iter().filter(|_| buses).map(BusConnection::check);
-        databases.chain(buses).collect()
+    pub(crate) fn checks(&self, component: &Component) -> Vec<Check> {
+        let Component { needs_database, needs_bus, relies_on, .. } = component;
+        let counts = |name: &str| relies_on.is_empty() || relies_on.iter().any(|one| one == name);
+        let databases = self.databases.iter().filter(|opened| *needs_database && counts(opened.server.name()));
+        let databases = databases.map(|opened| Check::Database(opened.connection()));
+        let buses = self.buses.iter().filter(|opened| *needs_bus && counts(opened.bus().name()));
+        databases.chain(buses.map(BusConnection::check)).collect()
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Component {
     pub needs_database: bool,
     /// Whether its pods are ready only while a message broker answers.
     pub needs_bus: bool,
+    /// The servers and brokers that these two are about, by their names (`database`, `messaging`); all of them when empty.
+    pub relies_on: Vec<String>,
     /// Steps of the service's own that have to be done before it starts.
     pub after: Vec<StepName>,
 }
@@ -91,6 +93,7 @@ impl Component {
             one_at_a_time: false,
             needs_database: true,
             needs_bus: false,
+            relies_on: Vec::new(),
             after: Vec::new(),
         }
     }
@@ -98,6 +101,11 @@ impl Component {
     /// The API, as a WSGI application.
     pub fn api(application: Wsgi) -> Self {
         Self::new(API.into(), Runs::Wsgi(application))
+    }
+
+    /// Another WSGI application of the service, such as Nova's metadata. It is reached at a Service of its own, and without TLS.
+    pub fn application(name: &'static str, application: Wsgi) -> Self {
+        Self::new(name.into(), Runs::Wsgi(Wsgi { name, ..application }))
     }
 
     /// A program that talks to the database and to others over the message broker.
@@ -154,6 +162,12 @@ impl Component {
         Self { one_at_a_time: true, ..self }
     }
 
+    /// Names a database server or a broker that its pods are not ready without; others of the service may be down.
+    pub fn relies_on(mut self, server: impl Into<String>) -> Self {
+        self.relies_on.push(server.into());
+        self
+    }
+
     /// Starts after a step of the service's own.
     pub fn after(mut self, step: impl Into<StepName>) -> Self {
         self.after.push(step.into());
@@ -170,7 +184,7 @@ impl Component {
 
     /// What its settings for `health.py` are called; nothing for the API's.
     pub(crate) fn health(&self) -> Option<&str> {
-        matches!(self.runs, Runs::Program { .. }).then_some(self.name.as_str())
+        (self.name != API).then_some(self.name.as_str())
     }
 
     /// The ports that it serves, with their names.

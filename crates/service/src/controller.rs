@@ -124,7 +124,7 @@ where
         problems.extend(wrong);
         let unset = [parts.owned(), parts.description.only_in_spec.to_vec()].concat();
         problems.extend(extra_config::problems(&settings, parts.release_options(), &unset));
-        let given = Given { runs: parts.has_run(), rules, settings: (settings, waits) };
+        let given = Given { runs: parts.has_run(), rules, settings: (settings, waits), own: S::look_up(inputs) };
         let resolved = resolve(&parts, inputs, given);
         let (contracted, offline) = {
             let (migration_phase, progress) = (MigrationPhase::Contract, &parts.recorded);

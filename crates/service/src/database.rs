@@ -130,6 +130,11 @@ impl Server {
         self
     }
 
+    /// What its volumes and folders are called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The schemas, the first of them first.
     pub fn schemas(&self) -> &[String] {
         &self.schemas

@@ -168,7 +168,8 @@ impl Access {
         Ok(())
     }
 
-    fn credential(&self, conf: &mut Ini, section: &str) -> Result<(), IniError> {
+    /// How to authenticate, as options of a section that has no others of a client.
+    pub fn credential(&self, conf: &mut Ini, section: &str) -> Result<(), IniError> {
         conf.set(section, "auth_type", "v3applicationcredential")?;
         conf.set(section, "auth_url", self.auth_url.as_str())?;
         conf.set(section, "application_credential_id", self.id.clone())?;
@@ -187,7 +188,7 @@ impl Access {
     }
 
     /// The id of the credential. It is not secret.
-    pub(crate) fn credential_id(&self) -> &str {
+    pub fn credential_id(&self) -> &str {
         self.id.expose_secret()
     }
 
@@ -215,7 +216,7 @@ impl Access {
     }
 
     /// The same as JSON, which is secret.
-    pub(crate) fn settings(&self) -> Value {
+    pub fn settings(&self) -> Value {
         json!({
             "auth_url": self.auth_url,
             "application_credential_id": self.id.expose_secret(),

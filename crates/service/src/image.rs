@@ -7,6 +7,12 @@ use crate::release::Release;
 /// Where images of ours are.
 const REGISTRY: &str = "ghcr.io/c5c3";
 
+/// The image of libvirt and QEMU on hypervisors, which belongs to no release of OpenStack.
+pub const LIBVIRT: &str = "ghcr.io/c5c3/libvirt:11.3.0";
+
+/// The image of a tiny guest, which hypervisors boot to find out whether KVM works.
+pub const GUEST: &str = "ghcr.io/c5c3/guest:6.12.117";
+
 /// The version of a service, as upstream counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {

@@ -98,6 +98,11 @@ impl Bus {
         Self { name: name.into(), vhost: self.instance.named(name), ..self }
     }
 
+    /// What its volumes and folders are called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The kinds of its objects.
     pub fn children() -> [KindRef; 3] {
         [KindRef::of::<Vhost>(), KindRef::of::<User>(), KindRef::of::<Permission>()]
@@ -205,10 +210,10 @@ impl Bus {
         let mut children = vec![Child::new(&vhost)];
         if rotated.kept.is_empty() {
             let usual = self.secret.name == format!("{}-rabbitmq-credentials", self.instance.service);
-            children.extend(self.account_objects(&moved(usual, &base, &self.secret.name), &self.secret.name));
+            children.extend(self.account_objects(usual, &self.secret.name, &self.secret.name));
         }
         for account in &rotated.kept {
-            children.extend(self.account_objects(&self.user(&base, &account.username), &account.secret));
+            children.extend(self.account_of(account));
         }
         children
     }
@@ -227,33 +232,42 @@ impl Bus {
         Some(moved(usual, &self.vhost, &cluster.to_string()))
     }
 
-    fn user(&self, base: &str, username: &str) -> String {
-        moved(username == self.instance.service, base, username)
+    /// What objects are called that all virtual hosts of one broker share: whoever deletes a User deletes the account.
+    fn shared_base(&self) -> Option<String> {
+        Self { vhost: self.instance.name.clone(), ..self.clone() }.base()
     }
 
-    fn account_objects(&self, user: &str, secret: &str) -> Vec<Child> {
-        let Some(reference) = self.reference() else { return Vec::new() };
+    fn account_of(&self, account: &RotatedAccount) -> Vec<Child> {
+        self.account_objects(account.username == self.instance.service, &account.username, &account.secret)
+    }
+
+    /// The user of an account, which `what` is the name of unless it is the usual one, and its permission for the virtual host.
+    fn account_objects(&self, usual: bool, what: &str, secret: &str) -> Vec<Child> {
+        let (Some(reference), Some(base), Some(shared)) = (self.reference(), self.base(), self.shared_base()) else {
+            return Vec::new();
+        };
+        let (user, permitted) = (moved(usual, &shared, what), moved(usual, &base, what));
         let secret = Some(NamedRef { name: secret.to_owned() });
         let mut account = User::new(
-            user,
+            &user,
             UserSpec {
                 rabbitmq_cluster_reference: reference.clone(),
                 import_credentials_secret: secret,
                 ..UserSpec::default()
             },
         );
-        account.metadata = self.instance.meta(user, "messaging");
+        account.metadata = self.instance.meta(&user, "messaging");
         let mut permission = Permission::new(
-            user,
+            &permitted,
             PermissionSpec {
                 rabbitmq_cluster_reference: reference,
                 vhost: self.vhost.clone(),
-                user_reference: Some(NamedRef { name: user.to_owned() }),
+                user_reference: Some(NamedRef { name: user.clone() }),
                 permissions: Permissions::all(),
                 ..PermissionSpec::default()
             },
         );
-        permission.metadata = self.instance.meta(user, "messaging");
+        permission.metadata = self.instance.meta(&permitted, "messaging");
         vec![Child::new(&account), Child::new(&permission)]
     }
 
@@ -264,9 +278,7 @@ impl Bus {
 
     /// The user and the permission of an account.
     pub(crate) fn objects_of(&self, account: &RotatedAccount) -> Vec<Ref> {
-        let Some(base) = self.base() else { return Vec::new() };
-        let children = self.account_objects(&self.user(&base, &account.username), &account.secret);
-        children.iter().map(Child::reference).collect()
+        self.account_of(account).iter().map(Child::reference).collect()
     }
 
     fn folder(&self) -> String {
@@ -282,6 +294,11 @@ impl BusConnection {
         let nodes = self.addresses.iter().map(|(host, port)| format!("{user}:{password}@{}:{port}", bracketed(host)));
         let nodes: Vec<String> = nodes.collect();
         format!("rabbit://{}/{}", nodes.join(","), escaped(&self.bus.vhost)).into()
+    }
+
+    /// The nodes, and the virtual host as it is in a URL.
+    pub fn place(&self) -> (&[(String, i32)], String) {
+        (&self.addresses, escaped(&self.bus.vhost))
     }
 
     /// `transport_url` and `[oslo_messaging_rabbit]`: replicated queues, and TLS if the broker speaks it.
@@ -407,6 +424,14 @@ mod tests {
         let names: Vec<String> =
             bus.objects(&RotatedAccounts::default()).iter().map(|child| child.reference().short()).collect();
         assert_eq!(names, ["vhost/gate", "user/gate", "permission/gate"]);
+    }
+
+    #[test]
+    fn virtual_hosts_of_one_broker_share_the_account_and_have_a_permission_each() {
+        let bus = bus(&json!({})).named("cell2");
+        let names: Vec<String> =
+            bus.objects(&RotatedAccounts::default()).iter().map(|child| child.reference().short()).collect();
+        assert_eq!(names, ["vhost/gate-cell2", "user/gate", "permission/gate-cell2"]);
     }
 
     #[test]

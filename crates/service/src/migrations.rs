@@ -99,6 +99,8 @@ pub struct Schemas<'a> {
     pub conf: (&'static str, &'a Ini),
     /// What a Job is about: the servers and schemas. For another server or schema the Job runs again.
     pub identity: Value,
+    /// Files beside the main one, such as the configuration of each cell.
+    pub more: Vec<(String, SecretString)>,
     /// What all Jobs have in common. Its mounts are certificates.
     pub run: Run<'a>,
     /// Where the configuration is mounted.
@@ -110,7 +112,9 @@ impl Schemas<'_> {
     pub fn files(&self) -> ConfigFiles {
         let (name, conf) = self.conf;
         let instance = self.run.instance;
-        ConfigFiles::new(&instance.namespace, instance.named("schema")).file(name, once(conf, self.migrations.sections))
+        let files = ConfigFiles::new(&instance.namespace, instance.named("schema"));
+        let files = files.file(name, once(conf, self.migrations.sections));
+        self.more.iter().fold(files, |files, (name, content)| files.file(name, content.clone()))
     }
 
     /// The Job that brings schemas to where pods of the wanted version can start, but for what is done offline; none if there

@@ -61,6 +61,8 @@ impl<'a, S: Service> Parts<'a, S> {
         for component in &mut description.components {
             if let Runs::Wsgi(wsgi) = &mut component.runs {
                 configured::<S>(wsgi, object);
+                // The certificate is for the name of the API.
+                wsgi.tls &= component.name == API;
             }
         }
         let shared = operations::shared(S::NAME, &image, object.operations());

@@ -144,8 +144,17 @@ impl PoolConnection {
         Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}/client.{}", self.cluster, self.user).as_bytes())
     }
 
+    /// The files that libvirt reads the key from, as their names in its folder of secrets and their contents.
+    pub fn libvirt_secret(&self) -> [(String, SecretString); 2] {
+        let uuid = self.secret_uuid();
+        let usage = format!("<usage type='ceph'><name>{uuid}</name></usage>");
+        let secret = format!("<secret ephemeral='no' private='yes'><uuid>{uuid}</uuid>{usage}</secret>\n");
+        let key = self.key.expose_secret().trim().to_owned();
+        [(format!("{uuid}.xml"), secret.into()), (format!("{uuid}.base64"), key.into())]
+    }
+
     /// The files of the client: its configuration and its key.
-    pub(crate) fn files(&self, folder: &str) -> [(String, SecretString); 2] {
+    pub fn files(&self, folder: &str) -> [(String, SecretString); 2] {
         let Self { name, user, monitors, key, .. } = self;
         let keyring = format!("ceph-{name}.keyring");
         let conf = format!(

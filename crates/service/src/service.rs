@@ -4,7 +4,7 @@ use c5c3_api::Problem;
 use c5c3_api::openstack::ServiceObject;
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::retention::Retained;
-use c5c3_kit::{Inputs, KindRef, Ref, Step, StepName};
+use c5c3_kit::{Inputs, KindRef, Ref, Step, StepName, Wait};
 use secrecy::SecretString;
 use serde_json::Value;
 use std::time::Duration;
@@ -22,6 +22,9 @@ use crate::migrations::Migrations;
 use crate::network::Egress;
 use crate::rbd::Pool;
 use crate::service_plan::ServicePlan;
+
+/// A file beside the main one: its name, and whether a section is in it.
+pub type SecondFile = (&'static str, fn(&str) -> bool);
 
 /// An OpenStack service.
 pub trait Service: Send + Sync + Sized + 'static {
@@ -49,6 +52,9 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// input ([`ServicePlan::report`]). It is for what the service alone knows, such as the room on its backends.
     const REPORT: Option<&'static str> = None;
 
+    /// The file of sections that are not in the main one.
+    const SECOND_CONF: Option<SecondFile> = None;
+
     /// Whether the database stays whatever `spec.deletionPolicy` says.
     const DATABASE_STAYS: bool = false;
 
@@ -60,6 +66,11 @@ pub trait Service: Send + Sync + Sized + 'static {
 
     /// Files beside the main one.
     fn files(_: &Self::Kind, _: &BackingServices) -> Vec<(&'static str, SecretString)> {
+        Vec::new()
+    }
+
+    /// Files beside the main one whose names follow from the object, such as one for each cell. Commands of migrations find them, too.
+    fn named_files(_: &Self::Kind, _: &BackingServices) -> Vec<(String, SecretString)> {
         Vec::new()
     }
 
@@ -83,6 +94,12 @@ pub trait Service: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// Looks up what the configuration needs beyond what the layer finds, such as the addresses of an OVN, among what
+    /// [`Service::needs`] names; or the waits for it.
+    fn look_up(_: &Inputs<Self::Kind>) -> Result<LookedUp, Vec<Wait>> {
+        Ok(LookedUp::default())
+    }
+
     /// Steps of its own: Keystone's keys, Nova's cells.
     fn steps(_: &ServicePlan<'_, Self>) -> OwnSteps {
         OwnSteps::default()
@@ -104,6 +121,8 @@ pub trait Service: Send + Sync + Sized + 'static {
 pub struct OwnSteps {
     /// Before the databases and the pods.
     pub before: Vec<Step>,
+    /// Between the schemas and the pods, for what a migrated database is needed for. Pods wait for those that they name.
+    pub between: Vec<Step>,
     /// After the pods.
     pub after: Vec<Step>,
     /// When to look again, though nothing changed.
@@ -112,6 +131,15 @@ pub struct OwnSteps {
     pub removed: Vec<StepName>,
     /// Fields of the status of its own.
     pub status: Vec<(&'static str, Value)>,
+}
+
+/// What a service has looked up by itself.
+#[derive(Clone, Debug, Default)]
+pub struct LookedUp {
+    /// Values by name; [`BackingServices::looked_up`] has them.
+    pub values: Vec<(&'static str, SecretString)>,
+    /// What pods have to reach.
+    pub egress: Vec<Egress>,
 }
 
 /// What a service consists of.

@@ -91,7 +91,7 @@ pub(crate) fn render<S: Service>(parts: &Parts<'_, S>, backing: &BackingServices
 impl<S: Service> ServicePlan<'_, S> {
     /// All steps.
     pub(crate) fn plan(&self) -> Plan {
-        let OwnSteps { before, after, requeue_after, removed, status } = S::steps(self);
+        let OwnSteps { before, between, after, requeue_after, removed, status } = S::steps(self);
         let mut plan = Plan::new().step(self.record()).step(self.secrets()).step(self.dependencies());
         plan.steps.extend(self.services());
         plan.steps.extend(before);
@@ -99,6 +99,7 @@ impl<S: Service> ServicePlan<'_, S> {
         plan.steps.extend(self.messaging());
         plan = plan.step(self.config()).step(self.schema());
         plan.steps.extend(self.offline());
+        plan.steps.extend(between);
         plan.steps.extend(self.components());
         plan.steps.extend(self.without_pods(after));
         plan = plan.step(self.contract());
@@ -140,7 +141,13 @@ impl<S: Service> ServicePlan<'_, S> {
 
     fn secrets(&self) -> Step {
         let step = Step::new("SecretsReady").node("secrets", []).childless().done("every Secret exists");
-        let waits = self.resolved.err().map(|missing| missing.secrets.clone()).unwrap_or_default();
+        let mut waits: Vec<Wait> = Vec::new();
+        for wait in self.resolved.err().into_iter().flat_map(|missing| &missing.secrets) {
+            // Several servers may be signed in to with one account.
+            if !waits.contains(wait) {
+                waits.push(wait.clone());
+            }
+        }
         waits.into_iter().fold(step, Step::wait).reasons("SecretsAvailable", "WaitingForSecret")
     }
 
@@ -229,7 +236,13 @@ impl<S: Service> ServicePlan<'_, S> {
         let step = step.reasons("MessagingAvailable", "WaitingForRabbitMQ");
         let rotated = buses.iter().map(|bus| Some((bus, RotatedAccounts::find(self.inputs, bus.secret()).ok()?)));
         let Some(rotated) = rotated.collect::<Option<Vec<_>>>() else { return Some(step.undecided([])) };
-        let children: Vec<Child> = rotated.iter().flat_map(|(bus, accounts)| bus.objects(accounts)).collect();
+        // Virtual hosts of one broker share the account.
+        let mut children: Vec<Child> = Vec::new();
+        for child in rotated.iter().flat_map(|(bus, accounts)| bus.objects(accounts)) {
+            if children.iter().all(|other| other.reference() != child.reference()) {
+                children.push(child);
+            }
+        }
         Some(match self.resolved.err().filter(|missing| !missing.messaging.is_empty()) {
             Some(missing) => step.undecided(missing.messaging.clone()),
             None if children.is_empty() => step.childless(),
@@ -251,21 +264,32 @@ impl<S: Service> ServicePlan<'_, S> {
     /// All files of the service.
     pub fn files(&self, resolved: &Resolved) -> ConfigFiles {
         let Parts { instance, object, description, .. } = self.parts;
-        let mut files =
-            ConfigFiles::new(&instance.namespace, instance.named("config")).file(S::CONF, resolved.conf.render());
+        let mut files = ConfigFiles::new(&instance.namespace, instance.named("config"));
+        match S::SECOND_CONF {
+            None => files = files.file(S::CONF, resolved.conf.render()),
+            Some((name, is_in_it)) => {
+                let (second, main) = resolved.conf.partition(is_in_it);
+                files = files.file(S::CONF, main.render()).file(name, second.render());
+            }
+        }
         for (name, content) in S::files(object, &resolved.backing) {
             files = files.file(name, content);
         }
-        let api = description.components.iter().find_map(Component::wsgi);
-        for (name, content) in api.into_iter().flat_map(crate::wsgi::Wsgi::files) {
+        for (name, content) in S::named_files(object, &resolved.backing) {
+            files = files.file(name, content);
+        }
+        let applications = description.components.iter().filter_map(Component::wsgi);
+        for (name, content) in applications.flat_map(crate::wsgi::Wsgi::files) {
             files = files.file(name, content);
         }
         files = files.file("health.py", include_str!("health.py").into());
         let pools: Vec<Value> = resolved.backing.pools.iter().map(|pool| pool.settings(S::FOLDER)).collect();
         for component in &description.components {
-            let checks = resolved.backing.checks(component.needs_database, component.needs_bus);
-            let settings =
-                health::content(&checks, component.wsgi(), &pools, Self::report_settings(component, resolved));
+            let checks = resolved.backing.checks(component);
+            // The others of a service with several applications answer neither for pools nor with a report.
+            let is_api = component.name == API || component.wsgi().is_none();
+            let report = Self::report_settings(component, resolved).filter(|_| is_api);
+            let settings = health::content(&checks, component.wsgi(), if is_api { &pools } else { &[] }, report);
             files = files.file(health::settings(component.health()), settings);
         }
         for (name, content) in resolved.backing.pools.iter().flat_map(|pool| pool.files(S::FOLDER)) {
@@ -325,6 +349,7 @@ impl<S: Service> ServicePlan<'_, S> {
             migrations: &self.parts.description.migrations,
             conf: (S::CONF, &resolved.conf),
             identity: databases.iter().map(about).collect(),
+            more: S::named_files(self.parts.object, &resolved.backing),
             run: Run { servers, ..self.run("schema", &[], mounts) },
             folder: S::FOLDER,
         }

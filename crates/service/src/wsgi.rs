@@ -52,6 +52,8 @@ const ACCESS_JSON: &str = "{\"time\":\"%(ltime)\",\"client\":\"%(addr)\",\"metho
 /// A WSGI application.
 #[derive(Clone, Debug)]
 pub struct Wsgi {
+    /// The component that it is: `api`, or the name of another one, which the names of its files have.
+    pub name: &'static str,
     /// The service, whose image has it in `/opt/<service>`.
     pub service: &'static str,
     /// The application, as `module:attribute`.
@@ -72,6 +74,8 @@ pub struct Wsgi {
     pub uploads: bool,
     /// What the application finds in `sys.argv`.
     pub arguments: &'static [&'static str],
+    /// Settings of uWSGI that the application looks for, as lines of `uwsgi.ini`.
+    pub settings: &'static [&'static str],
     /// Commands that are run every so many minutes beside the application.
     pub every: Vec<(i32, String)>,
     /// Whether requests are logged, and how.
@@ -93,6 +97,7 @@ impl Wsgi {
     /// A WSGI application with the usual limits.
     pub fn new(service: &'static str, application: &'static str, port: i32) -> Self {
         Self {
+            name: CONTAINER,
             service,
             application,
             port,
@@ -103,6 +108,7 @@ impl Wsgi {
             harakiri: HARAKIRI_SECONDS,
             uploads: false,
             arguments: &[],
+            settings: &[],
             every: Vec::new(),
             access_log: None,
             hooks: Vec::new(),
@@ -131,15 +137,27 @@ impl Wsgi {
     }
 
     /// The files that its container needs beside the service's own.
-    pub fn files(&self) -> [(&'static str, SecretString); 4] {
+    pub fn files(&self) -> Vec<(String, SecretString)> {
         let scheme = self.tls.then_some("https");
         let entry = json!({"application": self.application, "hooks": self.hooks, "warm": self.warm, "scheme": scheme});
-        [
-            ("uwsgi.ini", self.uwsgi().into()),
-            ("entry.py", include_str!("entry.py").into()),
-            ("entry.json", entry.to_string().into()),
-            ("drain.py", include_str!("drain.py").into()),
-        ]
+        let settings = self.file("entry", "json");
+        let program = include_str!("entry.py").replace("entry.json", &settings);
+        let mut files = vec![
+            (self.file("uwsgi", "ini"), self.uwsgi().into()),
+            (self.file("entry", "py"), program.into()),
+            (settings, entry.to_string().into()),
+            ("drain.py".to_owned(), include_str!("drain.py").into()),
+        ];
+        if self.name != CONTAINER {
+            let health = include_str!("health.py").replace("health.json", &self.file("health", "json"));
+            files.push((self.file("health", "py"), health.into()));
+        }
+        files
+    }
+
+    /// The name of one of its files: `uwsgi.ini` for the API, `uwsgi-metadata.ini` for another application.
+    fn file(&self, base: &str, end: &str) -> String {
+        if self.name == CONTAINER { format!("{base}.{end}") } else { format!("{base}-{}.{end}", self.name) }
     }
 
     fn uwsgi(&self) -> String {
@@ -161,6 +179,9 @@ impl Wsgi {
         for argument in self.arguments {
             let _ = writeln!(more, "pyargv = {argument}");
         }
+        for setting in self.settings {
+            let _ = writeln!(more, "{setting}");
+        }
         for (minutes, command) in &self.every {
             let _ = writeln!(more, "cron2 = minute=-{minutes},unique=1 {command}");
         }
@@ -170,9 +191,9 @@ impl Wsgi {
         format!(
             "[uwsgi]\n\
              http-socket = {host}:{port}\n\
-             wsgi-file = {folder}/entry.py\n\
+             wsgi-file = {folder}/{entry}\n\
              pythonpath = {folder}\n\
-             mule = {folder}/health.py\n\
+             mule = {folder}/{health}\n\
              master = true\n\
              processes = {processes}\n\
              threads = {threads}\n\
@@ -193,6 +214,8 @@ impl Wsgi {
              add-header = Connection: close\n\
              {logs}\n",
             port = self.own_port(),
+            entry = self.file("entry", "py"),
+            health = self.file("health", "py"),
         )
     }
 
@@ -213,7 +236,7 @@ impl Wsgi {
     /// The container.
     pub fn container(&self, image: &str, env: &[(&str, &str)], size: Option<&Resources>) -> Container {
         let program = format!("/opt/{}/bin/uwsgi", self.service);
-        let settings = format!("{}/uwsgi.ini", self.folder);
+        let settings = format!("{}/{}", self.folder, self.file("uwsgi", "ini"));
         let api = HTTPGetAction {
             path: Some(self.path.into()),
             port: IntOrString::Int(self.port),
@@ -262,7 +285,7 @@ impl Wsgi {
                 ..Probe::default()
             }),
             lifecycle: Some(self.drain()),
-            ..container(CONTAINER, image, &[&program, "--ini", &settings], env)
+            ..container(self.name, image, &[&program, "--ini", &settings], env)
         }
     }
 }

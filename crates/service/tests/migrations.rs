@@ -55,7 +55,14 @@ fn seen<T>(migrations: &Migrations, host: &str, look: impl FnOnce(&Schemas<'_>) 
         identity: Value::Null,
         group: None,
     };
-    look(&Schemas { migrations, conf: ("kestrel.conf", &conf), identity: json!(host), run, folder: "/etc/kestrel" })
+    look(&Schemas {
+        migrations,
+        conf: ("kestrel.conf", &conf),
+        identity: json!(host),
+        more: Vec::new(),
+        run,
+        folder: "/etc/kestrel",
+    })
 }
 
 /// The last argument of each container, in the order that they run in.

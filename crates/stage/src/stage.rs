@@ -9,13 +9,14 @@ use c5c3_api::ext::external_secrets::{ClusterSecretStore, ClusterSecretStoreSpec
 use c5c3_api::ext::mariadb::{Database, Grant, MariaDB, User};
 use c5c3_api::ext::rabbitmq::{self, Permission, RabbitmqCluster, Vhost};
 use c5c3_api::openstack::{Keystone, ServiceObject};
+use c5c3_api::ovn::OVNCluster;
 use c5c3_harness::TestCluster;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::RunOptions;
 use c5c3_kit::{Operator, Settings};
 use c5c3_service::Service;
-use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -130,6 +131,7 @@ where
             open::<Vhost>(),
             open::<rabbitmq::User>(),
             open::<Permission>(),
+            open::<OVNCluster>(),
         ]);
         if S::Kind::kind(&()) != Keystone::kind(&()) {
             definitions.push(open::<Keystone>());
@@ -144,6 +146,7 @@ where
             tokio::spawn(look_after::<Job>(client.clone(), jobs.clone(), done)),
             tokio::spawn(look_after::<Deployment>(client.clone(), none.clone(), available)),
             tokio::spawn(look_after::<StatefulSet>(client.clone(), none.clone(), available)),
+            tokio::spawn(look_after::<DaemonSet>(client.clone(), none.clone(), on_every_node)),
             tokio::spawn(look_after::<Database>(client.clone(), none.clone(), is_ready)),
             tokio::spawn(look_after::<User>(client.clone(), none.clone(), is_ready)),
             tokio::spawn(look_after::<Grant>(client.clone(), none.clone(), is_ready)),
@@ -319,6 +322,11 @@ fn available(object: &DynamicObject) -> Value {
            "readyReplicas": replicas, "availableReplicas": replicas,
            "conditions": [{"type": "Available", "status": "True", "lastUpdateTime": THEN, "lastTransitionTime": THEN,
                            "reason": "Fine", "message": ""}]})
+}
+
+fn on_every_node(object: &DynamicObject) -> Value {
+    json!({"observedGeneration": object.metadata.generation, "desiredNumberScheduled": 2, "currentNumberScheduled": 2,
+           "updatedNumberScheduled": 2, "numberAvailable": 2, "numberReady": 2, "numberMisscheduled": 0})
 }
 
 fn is_ready(_: &DynamicObject) -> Value {

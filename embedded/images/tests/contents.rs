@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use c5c3_images::{Builder, BuiltImage, Quiet, USER};
-use support::{USUAL, all, builder, builders};
+use support::{USUAL, Workshop, all, builder, builders, differences};
 use tar::{Archive, EntryType};
 
 /// A file or folder of an image.
@@ -109,4 +109,18 @@ fn every_image_of_every_release_holds_what_it_may_and_no_more() {
             has_no_compiler_and_no_cache(&builder, image);
         }
     }
+}
+
+#[test]
+#[ignore = "installs a kernel twice: run by `make images`"]
+fn the_guest_and_its_disk_are_the_same_to_the_byte_wherever_they_are_built() {
+    let shops = [Workshop::new(), Workshop::new()];
+    let built = shops.each_ref().map(|shop| {
+        for file in ["guest.yaml", "guest.sh", "layers/guest-parts.yaml", "debian/guest-parts.lock"] {
+            shop.copy(file);
+        }
+        shop.files(&shop.build("guest").unwrap())
+    });
+    assert!(built[0]["guest/disk.qcow2"].len() < 40 << 20);
+    assert_eq!(differences(&built[0], &built[1]), Vec::<String>::new());
 }

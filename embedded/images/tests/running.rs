@@ -3,8 +3,10 @@
 
 mod support;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use c5c3_cri::testing::Machine;
@@ -103,30 +105,107 @@ async fn keystone_answers_once_it_is_configured() {
     assert!(answer.contains(" 300 ") && answer.contains("\"v3.14\""), "{answer}");
 }
 
-/// What QEMU is told: no hardware but what it emulates, the guest's console on its output.
-const BOOT: &str = "exec qemu-system-x86_64 -M q35,accel=tcg -m 192 -nographic -no-reboot -nodefaults -serial stdio \
+/// What QEMU is told: no hardware but what it emulates, the guest's console in a file.
+const BOOT: &str = "exec qemu-system-x86_64 -M q35,accel=tcg -m 192 -nographic -no-reboot -nodefaults -serial file:/tmp/console \
     -kernel /tmp/guest/vmlinuz -initrd /tmp/guest/initramfs.gz -append 'console=ttyS0 panic=-1' \
     -netdev user,id=net -device virtio-net-pci,netdev=net,romfile=";
 
-/// QEMU of the image of libvirt boots the tiny guest.
+/// The disk alone, as Nova starts it, on a network with a metadata service. What is written into `orders` goes to QEMU's
+/// monitor, and the port 8080 of the pod leads to the guest's 80.
+const BOOT_DISK: &str = "mkfifo /tmp/orders; truncate -s 48M /tmp/extra
+exec qemu-system-x86_64 -M pc,accel=tcg -m 192 -display none -no-reboot -nodefaults -serial file:/tmp/console -monitor stdio \
+    -drive file=/tmp/guest/disk.qcow2,format=qcow2,if=virtio,readonly=on \
+    -blockdev driver=file,filename=/tmp/extra,node-name=extra -device virtio-net-pci,netdev=net,romfile= -netdev 'user,id=net\
+,net=169.254.169.0/24,hostfwd=tcp::8080-:80,guestfwd=tcp:169.254.169.254:80-cmd:/bin/sh /tmp/metadata' <>/tmp/orders";
+
+/// What the guest is told of itself, by a shell for each connection.
+const METADATA: &str = r#"read -r method path version
+while read -r header && [ "${#header}" -gt 1 ]; do :; done
+case $path in
+    /latest/meta-data/instance-id) body=i-0000002a ;;
+    /openstack/latest/meta_data.json) body='{"hostname": "one.example", "name": "one", "uuid": "5a0c1d3e"}' ;;
+esac
+printf 'HTTP/1.0 200 OK\r\nContent-Length: %s\r\n\r\n%s' "${#body}" "$body"
+"#;
+
+/// A guest that QEMU of the image of libvirt emulates.
+struct Guest {
+    pod: Pod,
+    /// The pod's `/tmp`.
+    folder: PathBuf,
+    /// The version of its kernel.
+    kernel: String,
+}
+
+impl Guest {
+    async fn start(site: &Site, runtime: &Runtime, command: &str) -> Self {
+        let built = builder().build(&["libvirt", "guest"], &Quiet).unwrap();
+        let ready = import(site, runtime, &built[0]).await;
+        let folder = site.data().join("pods/guest");
+        let boot = confined(&ready.reference, USER, &folder, &["sh", "-c", command]);
+        let folder = folder.join("tmp");
+        unpack(&builder(), &built[1], &folder);
+        fs::write(folder.join("metadata"), METADATA).unwrap();
+        let pod = Pod::start(site, runtime, "guest", boot).await;
+        Self { pod, folder, kernel: built[1].planned.version.clone() }
+    }
+
+    /// Its console so far.
+    fn console(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder.join("console")).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until its console has a line.
+    async fn says(&self, line: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.console().contains(line) {
+            assert!(Instant::now() < deadline, "no {line}:\n{}{}", self.pod.said(), self.console());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Tells QEMU's monitor to do something.
+    fn order(&self, order: &str) {
+        let mut orders = OpenOptions::new().write(true).open(self.folder.join("orders")).unwrap();
+        writeln!(orders, "{order}").unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the largest images, emulates a machine: run by `make images`"]
 async fn the_guest_boots_and_gets_an_address() {
-    let built = builder().build(&["libvirt", "guest"], &Quiet).unwrap();
+    let machine = Machine::new(1);
+    let containerd = machine.start(0).await;
+    let guest = Guest::start(&machine.sites[0], &containerd.runtime(), BOOT).await;
+    guest.says("GUEST-READY").await;
+    let said = guest.console();
+    assert!(said.contains("GUEST-LEASE eth0 10.0.2.15 1500"), "{said}");
+    assert!(said.contains(&format!("GUEST-UP {}", guest.kernel)), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the largest images, emulates a machine: run by `make images`"]
+async fn the_disk_of_the_guest_boots_and_its_console_tells_what_happens_to_it() {
     let machine = Machine::new(1);
     let containerd = machine.start(0).await;
     let (site, runtime) = (&machine.sites[0], containerd.runtime());
-    let ready = import(site, &runtime, &built[0]).await;
-    let folder = site.data().join("pods/guest");
-    let boot = confined(&ready.reference, USER, &folder, &["sh", "-c", BOOT]);
-    unpack(&builder(), &built[1], &folder.join("tmp"));
-    let pod = Pod::start(site, &runtime, "guest", boot).await;
-    let deadline = Instant::now() + DEADLINE;
-    while !pod.said().contains("GUEST-READY") {
-        assert!(Instant::now() < deadline, "{}", pod.said());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let said = pod.said();
-    assert!(said.contains("GUEST-LEASE eth0 10.0.2.15"), "{said}");
-    assert!(said.contains(&format!("GUEST-UP {}", built[1].planned.version)), "{said}");
+    let guest = Guest::start(site, &runtime, BOOT_DISK).await;
+    guest.says(&format!("GUEST-UP {}", guest.kernel)).await;
+    guest.says("GUEST-DISK vda 33554432").await;
+    guest.says("GUEST-METADATA i-0000002a 5a0c1d3e one.example").await;
+    guest.says("GUEST-ALIVE").await;
+
+    let address = runtime.pod_sandbox_status(&guest.pod.sandbox).await.unwrap().network.unwrap().ip;
+    let address = SocketAddr::new(address.parse().unwrap(), 8080);
+    let asked = tokio::task::spawn_blocking(move || pods::ask(address, DEADLINE, |answer| !answer.is_empty())).await;
+    let answer = asked.unwrap_or_else(|error| panic!("{error}:\n{}{}", guest.pod.said(), guest.console()));
+    assert!(answer.ends_with("\r\n\r\ni-0000002a\n"), "{answer}");
+
+    guest.order("device_add virtio-blk-pci,drive=extra,id=extra");
+    guest.says("GUEST-DISK vdb 50331648").await;
+    guest.order("device_del extra");
+    guest.says("GUEST-DISK-GONE vdb").await;
+    guest.order("system_powerdown");
+    guest.says("GUEST-POWER-OFF").await;
+    assert_eq!(guest.pod.ended(&runtime, DEADLINE).await, 0, "{}", guest.pod.said());
 }

@@ -44,6 +44,14 @@ pub enum Error {
     /// No image has this name.
     #[error("no image is named {0}")]
     Unknown(String),
+    /// An image does not have a file.
+    #[error("the image {image} has no file /{path}")]
+    NoFile {
+        /// Which image.
+        image: Digest,
+        /// Its path, from the root.
+        path: String,
+    },
     /// Others use the store, so nothing can be removed from it.
     #[error("{} is in use by another process; try again when it is done", .0.display())]
     InUse(PathBuf),

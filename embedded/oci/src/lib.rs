@@ -4,7 +4,8 @@
 //!   Open Container Initiative, which skopeo, podman and containerd read. Several processes may share one.
 //! - A [`Layer`] is the difference that a folder makes ([`Layer::of_folder`]), or what a tar holds ([`Layer::of_tar`]). The
 //!   same files give the same bytes, on any machine and at any time.
-//! - [`Image::assemble`] makes an image of layers; [`archive`] takes it to other machines as one file.
+//! - [`Image::assemble`] makes an image of layers; [`archive`] takes it to other machines as one file, and
+//!   [`extract`](Layout::extract) takes one file out of it.
 //! - [`referrers`](Layout::referrers) are what is said of an image by others: bills of materials ([`bill`]), signatures
 //!   ([`signature`]).
 //! - A [`Registry`] takes images with their referrers, and gives them back. [`verify`](Layout::verify) looks at every byte.
@@ -20,6 +21,7 @@ pub mod archive;
 pub mod bill;
 mod content;
 mod error;
+mod extract;
 mod image;
 mod layer;
 mod layout;

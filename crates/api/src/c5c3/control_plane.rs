@@ -131,7 +131,9 @@ impl ControlPlaneSpec {
             services.neutron.as_ref().map(|service| service.enabled),
             services.cinder.as_ref().map(|service| service.enabled),
         ];
-        services.keystone.as_ref().is_some_and(|keystone| keystone.enabled) && others.contains(&Some(true))
+        let tests = self.tempest.as_ref().map(|tempest| tempest.enabled);
+        let signs_in = others.contains(&Some(true)) || tests == Some(true);
+        services.keystone.as_ref().is_some_and(|keystone| keystone.enabled) && signs_in
     }
 
     /// The pipelines of Cortex: those that the spec lists, or Nova's, and Cinder's if Cinder runs.

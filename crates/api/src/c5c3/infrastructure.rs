@@ -1,4 +1,4 @@
-//! What the OpenStack services stand on: MariaDB, RabbitMQ, Valkey, Memcached.
+//! What the OpenStack services stand on: MariaDB, RabbitMQ, Valkey, Memcached, OVN.
 
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,9 @@ pub struct Infrastructure {
     /// The cache for tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memcached: Option<Memcached>,
+    /// The OVN that Neutron writes networks to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ovn: Option<Ovn>,
 }
 
 /// A Galera cluster.
@@ -147,4 +150,31 @@ pub struct Memcached {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub servers: Option<Vec<HostPort>>,
+}
+
+/// The databases of OVN, northbound and southbound, and the daemons on hypervisors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi').isGreaterThan(quantity(has(self.storageSize) ? self.storageSize : '10Gi'))")
+        .message("makes storageSize smaller (10Gi when absent), which no volume can become; keep the old size or a larger one"),
+    validation = Rule::new("!has(self.clusterRef) || !(has(self.replicas) || has(self.storageSize) || has(self.storageClass) || has(self.resources))")
+        .message("names an OVNCluster that exists already, and also says how a new one is; remove clusterRef, or remove replicas, storageSize, storageClass and resources")
+)]
+pub struct Ovn {
+    /// How many members of each database vote; odd. 3 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Quorum>,
+    /// Size of each member's volume, such as 10Gi. 10Gi when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_size: Option<Size>,
+    /// Storage class of the volumes; the cluster's default when absent. It cannot be changed once there are volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class: Option<ObjectName>,
+    /// CPU and memory of each member; the OVN operator's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// An OVNCluster object that exists already, used instead of creating one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<NamespacedRef>,
 }

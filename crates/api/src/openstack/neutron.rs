@@ -9,10 +9,11 @@ use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, serv
 use crate::alias::{Alias, alias};
 use crate::blocks::{
     Cache, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth, Messaging,
-    Middleware, NamespacedRef, Operations, OvsdbConnection, Plugin, PolicyOverrides, SecretRef, ServiceStatus, Tls,
-    Workload,
+    Middleware, NamespacedRef, Operations, OvsdbConnection, Plugin, PolicyOverrides, Resources, Scheduling, SecretRef,
+    ServiceStatus, Tls, Workload,
 };
 use crate::catalog::Rules;
+use crate::ovn::NodeDaemon;
 use crate::{Problem, problem};
 
 /// A Neutron: the network API with the ML2 plugin, its database and its connection to OVN.
@@ -46,12 +47,18 @@ use crate::{Problem, problem};
     validation = keeps_schema!("neutron"),
     validation = Rule::new("!has(self.ovn) || self.ovn.enabled || !('ovn' in self.ml2.mechanismDrivers)")
         .message("switches OVN off, but ml2.mechanismDrivers has ovn; set ovn.enabled to true, or ml2.mechanismDrivers without ovn")
-        .field_path(".ovn")
+        .field_path(".ovn"),
+    validation = Rule::new("!has(self.metadataAgent) || ((!has(self.ovn) || self.ovn.enabled) && 'ovn' in self.ml2.mechanismDrivers)")
+        .message("is the agent of networks that OVN makes, and OVN is off; remove metadataAgent, or switch OVN on")
+        .field_path(".metadataAgent")
 )]
 pub struct NeutronSpec {
     /// The API pods; 3 replicas when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Workload>,
+    /// The pods beside the API: the RPC server, the periodic workers and OVN's maintenance, one pod each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<NeutronWorkers>,
     /// The image; when absent that of the version that is installed, or of the operator's OpenStack release for a new object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
@@ -66,9 +73,13 @@ pub struct NeutronSpec {
     /// How Neutron authenticates; with the Secret `neutron-keystone-credentials` at the object `keystone` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keystone: Option<KeystoneAuth>,
-    /// The OVN that Neutron writes networks to; the OVNCluster `ovn` in the namespace `ovn-system` when absent.
+    /// The OVN that Neutron writes networks to; the OVNCluster `ovn` in the Neutron's namespace when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ovn: Option<NeutronOvn>,
+    /// The agent on each hypervisor that leads instances to Nova's metadata; none when absent. It needs the Secret
+    /// `nova-metadata-proxy`, which Nova's operator makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_agent: Option<NodeDaemon>,
     /// The ML2 plugin: which kinds of network there are, and what makes them.
     #[serde(default)]
     pub ml2: Ml2,
@@ -114,10 +125,28 @@ pub struct NeutronSpec {
 }
 
 impl NeutronSpec {
+    /// Whether OVN makes the networks.
+    pub fn has_ovn(&self) -> bool {
+        let enabled = self.ovn.as_ref().is_none_or(|ovn| ovn.enabled);
+        enabled && self.ml2.mechanism_drivers.iter().any(|driver| driver == "ovn")
+    }
+
     /// How many API pods run.
     pub fn api_replicas(&self) -> i32 {
         replicas(self.api.as_ref(), 3)
     }
+}
+
+/// The pods beside the API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NeutronWorkers {
+    /// CPU and memory of each pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// The nodes that the pods are scheduled to; those of the API when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
 }
 
 /// The OVN that Neutron writes networks to. Addresses that are written here win over those of the OVNCluster; the
@@ -128,8 +157,7 @@ pub struct NeutronOvn {
     /// Whether OVN is used.
     #[serde(default = "crate::blocks::yes")]
     pub enabled: bool,
-    /// The OVNCluster object, or the hypervisor cluster that has one; `ovn` in `ovn-system` when neither this nor
-    /// connections are set.
+    /// The OVNCluster object; `ovn` in the Neutron's namespace when neither this nor connections are set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<NamespacedRef>,
     /// Address of the northbound database, such as `tcp:ovn-nb.ovn-system:6641`.
@@ -138,7 +166,8 @@ pub struct NeutronOvn {
     /// Address of the southbound database, such as `tcp:ovn-sb.ovn-system:6642`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sb_connection: Option<OvsdbConnection>,
-    /// Secret with `tls.crt`, `tls.key` and `ca.crt` for `ssl:` connections.
+    /// Secret with `tls.crt`, `tls.key` and `ca.crt` for `ssl:` connections; that of the OVNCluster when absent, if it is in the
+    /// same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_secret_ref: Option<SecretRef>,
 }
@@ -158,7 +187,10 @@ impl Default for NeutronOvn {
         .field_path(".typeDrivers"),
     validation = Rule::new("self.tenantNetworkTypes.all(t, t in self.typeDrivers)")
         .message("has a type without a driver; add the type to typeDrivers, or remove it from tenantNetworkTypes")
-        .field_path(".tenantNetworkTypes")
+        .field_path(".tenantNetworkTypes"),
+    validation = Rule::new("!has(self.vlanRanges) || self.vlanRanges.size() == 0 || 'vlan' in self.typeDrivers")
+        .message("names VLANs without a driver for them; add vlan to typeDrivers, or remove vlanRanges")
+        .field_path(".vlanRanges")
 )]
 pub struct Ml2 {
     /// The kinds of network that can be made.
@@ -179,6 +211,15 @@ pub struct Ml2 {
     #[schemars(length(max = 16), inner(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]+$")))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub extension_drivers: Vec<String>,
+    /// The physical networks that VLANs can be made on: `provider`, which administrators choose VLANs of, or
+    /// `provider:100:199`, which projects get VLANs of as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 80), regex(pattern = r"^[^\s,:]+(:[0-9]{1,4}:[0-9]{1,4})?$"))
+    )]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub vlan_ranges: Vec<String>,
 }
 
 impl Default for Ml2 {
@@ -188,6 +229,7 @@ impl Default for Ml2 {
             tenant_network_types: tenant_network_types(),
             mechanism_drivers: mechanism_drivers(),
             extension_drivers: extension_drivers(),
+            vlan_ranges: Vec::new(),
         }
     }
 }
@@ -226,8 +268,22 @@ pub enum NetworkType {
     Gre,
 }
 
-/// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady,
-/// MessagingReady, KeystoneAuthReady, OVNConnected, ConfigReady, DeploymentReady.
+impl NetworkType {
+    /// Its name in Neutron, which is that of its driver.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Geneve => "geneve",
+            Self::Vlan => "vlan",
+            Self::Vxlan => "vxlan",
+            Self::Flat => "flat",
+            Self::Local => "local",
+            Self::Gre => "gre",
+        }
+    }
+}
+
+/// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady, MessagingReady,
+/// ConfigReady, DeploymentReady, KeystoneAuthReady, APIReady, OVNConnected, MetadataAgentReady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NeutronStatus {

@@ -1,5 +1,8 @@
 //! Nova: servers, the cells they live in, and the scheduler that finds them a host.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Toleration;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +13,7 @@ use crate::alias::{Alias, alias};
 use crate::blocks::{
     Cache, CephRbd, Database, DatabaseName, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image,
     KeystoneAuth, LocalRef, Messaging, Middleware, NamespacedRef, ObjectName, Operations, Plugin, PolicyOverrides,
-    Port, SecretRef, ServiceStatus, Tls, Workload,
+    Port, Resources, SecretRef, ServiceStatus, Tls, Workload,
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
@@ -88,6 +91,10 @@ pub struct NovaSpec {
     /// Where the disks of servers are; files on their hypervisor when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<NovaStorage>,
+    /// The nodes of this cluster that are hypervisors; when absent hypervisors are elsewhere, and get what they need from the
+    /// Secrets `<name>-compute-<cell>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute: Option<NovaCompute>,
     /// Where tokens are cached; the Memcached object `memcached` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
@@ -207,6 +214,54 @@ impl NovaSpec {
         }
     }
 
+    /// The cells whose hypervisors are nodes of this cluster, with the labels of these nodes: a single cell has all of them, and
+    /// of several cells each those with its labels. The hypervisors of a cell with `computeRef` are in another cluster.
+    pub fn cells_here(&self) -> Vec<(&str, BTreeMap<String, String>)> {
+        let Some(compute) = &self.compute else { return Vec::new() };
+        if self.cells.is_empty() {
+            return vec![(MAIN_CELL, compute.labels())];
+        }
+        let is_here = |cell: &&NovaCell| !cell.node_selector.is_empty() || self.cells.len() == 1;
+        let labels = |cell: &NovaCell| compute.labels().into_iter().chain(cell.node_selector.clone()).collect();
+        let here = self.cells.iter().filter(is_here).filter(|cell| cell.compute_ref.is_none());
+        here.map(|cell| (cell.name.as_str(), labels(cell))).collect()
+    }
+
+    /// Hypervisors that would belong to no cell, and labels that select nothing.
+    fn stray_hypervisors(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        if self.compute.is_some() && self.cells_here().is_empty() {
+            let what = "makes hypervisors of nodes, but none of spec.cells has any of them";
+            found.push(problem("spec.compute", what, "set nodeSelector of the cells without computeRef"));
+        }
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| !cell.node_selector.is_empty()) {
+            let path = format!("spec.cells[{index}].nodeSelector");
+            if cell.compute_ref.is_some() {
+                let what = "selects nodes of this cluster for a cell whose hypervisors are in another one";
+                found.push(problem(path, what, "remove it, or remove computeRef"));
+            } else if self.compute.is_none() {
+                found.push(problem(
+                    path,
+                    "selects nodes, but spec.compute is absent",
+                    "set spec.compute, or remove it",
+                ));
+            }
+        }
+        let migration = self.compute.as_ref().and_then(|compute| compute.live_migration.as_ref());
+        if migration.and_then(|migration| migration.cert_secret_ref.as_ref()?.key.as_ref()).is_some() {
+            let what = "names one key, and a certificate has three: tls.crt, tls.key and ca.crt";
+            found.push(problem("spec.compute.liveMigration.certSecretRef.key", what, "remove it"));
+        }
+        let sizes = self
+            .compute
+            .iter()
+            .flat_map(|compute| [("resources", &compute.resources), ("libvirtResources", &compute.libvirt_resources)]);
+        for (field, size) in sizes {
+            found.extend(size.iter().flat_map(|size| size.problems(&format!("spec.compute.{field}"))));
+        }
+        found
+    }
+
     fn server(&self) -> Database {
         self.database.as_ref().map(|database| database.server.clone()).unwrap_or_default()
     }
@@ -312,7 +367,7 @@ pub struct ServiceAuth {
 }
 
 /// A group of hypervisors with a database and a queue of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(oldSelf.database) || !has(oldSelf.database.database) || (has(self.database) && has(self.database.database) && self.database.database == oldSelf.database.database)")
     .message("changes the name of the cell's database, and with it all data; keep the old name, or add another cell"))]
@@ -328,9 +383,15 @@ pub struct NovaCell {
     /// The cell's database; that of `spec.database` for `cell1`, a schema `nova_<cell>` beside it for others, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<Database>,
-    /// The cell's message queue; a virtual host of its own on the broker of `spec.messaging` when absent.
+    /// The cell's message queue; a virtual host `<name>-<cell>` on the broker of `spec.messaging` when absent. The account is that
+    /// of `spec.messaging`: another one's password would be stored in Nova's database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messaging: Option<Messaging>,
+    /// Labels of the cell's hypervisors, beside those of `spec.compute.nodeSelector`. With several cells, only cells that have
+    /// such labels get hypervisors of this cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub node_selector: BTreeMap<String, String>,
 }
 
 /// Where the disks of servers are.
@@ -362,8 +423,98 @@ pub enum NovaBackend {
     Local,
 }
 
+/// The label of nodes that are hypervisors.
+pub const HYPERVISOR_LABEL: &str = "node-role.kubernetes.io/hypervisor";
+
+/// The nodes of this cluster that are hypervisors, and what runs on them: libvirt and nova-compute.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaCompute {
+    /// Labels that a hypervisor has; `node-role.kubernetes.io/hypervisor` with an empty value when absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that are tolerated; all of them when absent, because nodes are often reserved for guests by taints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub tolerations: Vec<Toleration>,
+    /// What guests run with.
+    #[serde(default)]
+    pub virt_type: VirtType,
+    /// CPU and memory of nova-compute on each node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// CPU and memory of libvirt on each node. Guests are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libvirt_resources: Option<Resources>,
+    /// The image of libvirt and QEMU; the one of the operator when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libvirt_image: Option<Image>,
+    /// The image of the guest that is booted to find out whether KVM works; the one of the operator when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_image: Option<Image>,
+    /// How guests move between hypervisors while they run; they cannot when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_migration: Option<LiveMigration>,
+    /// The Ceph pools of volumes that guests use, with the keys that Cinder uses them with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub volume_pools: Vec<CephRbd>,
+}
+
+impl NovaCompute {
+    /// The labels of hypervisors.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        if self.node_selector.is_empty() {
+            return BTreeMap::from([(HYPERVISOR_LABEL.to_owned(), String::new())]);
+        }
+        self.node_selector.clone()
+    }
+}
+
+/// What guests run with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VirtType {
+    /// KVM on nodes where a guest boots with it, emulation on the others.
+    #[default]
+    Auto,
+    /// KVM.
+    Kvm,
+    /// Emulation, which is slow.
+    Qemu,
+}
+
+/// How guests move between hypervisors while they run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.transport != 'tls' || has(self.certSecretRef)")
+        .message("has transport tls without a certificate; set certSecretRef"),
+    validation = Rule::new("self.transport == 'tls' || !has(self.certSecretRef)")
+        .message("has a certificate, but transport is tcp; remove certSecretRef, or set transport to tls")
+)]
+pub struct LiveMigration {
+    /// The connection between hypervisors.
+    pub transport: MigrationTransport,
+    /// A Secret with `tls.crt`, `tls.key` and `ca.crt`, for servers and for clients, valid for the addresses of all hypervisors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert_secret_ref: Option<SecretRef>,
+}
+
+/// The connection between hypervisors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MigrationTransport {
+    /// Encrypted at port 16514; only clients with a certificate of the same authority are served.
+    Tls,
+    /// Neither encrypted nor authenticated, at port 16509: whoever reaches it is root on the node. For networks of hypervisors alone.
+    Tcp,
+}
+
 /// What the operator observed. Its conditions are Ready, DependenciesReady, SecretsReady, DatabaseReady,
-/// MessagingReady, KeystoneAuthReady, ConfigReady, APIReady, SchedulerReady, ConductorReady.
+/// MessagingReady, KeystoneAuthReady, ConfigReady, CellsReady, APIReady, SchedulerReady, ConductorReady, DeploymentReady,
+/// CephConnected.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NovaStatus {
@@ -387,10 +538,16 @@ pub struct NovaCellStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 316))]
     pub status: Option<String>,
-    /// How many hypervisors have registered in it.
+    /// How many hypervisors have registered in it; absent until Nova knows the cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub compute_nodes: Option<i32>,
+    /// Its database as the spec names or named it: a cell that has left the spec runs until it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<Database>,
+    /// Its message queue, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messaging: Option<Messaging>,
 }
 
 service_object! {
@@ -419,6 +576,7 @@ impl Rules for Nova {
     fn problems(&self) -> Vec<Problem> {
         let mut found = service_mistakes(self);
         found.extend(self.spec.shared_databases());
+        found.extend(self.spec.stray_hypervisors());
         found
     }
 }

@@ -1,5 +1,7 @@
 //! Tempest: tests of the running services, night after night.
 
+use std::time::Duration as StdDuration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -13,6 +15,15 @@ use crate::blocks::{
 };
 use crate::catalog::Rules;
 use crate::{Problem, problem};
+
+/// The annotation of a Tempest that asks for a run now: one for each value that it has not had before.
+pub const RUN_NOW: &str = "tempest.openstack.c5c3.io/run-now";
+
+/// The most names of failed tests that a status holds.
+pub const MOST_FAILURES: usize = 50;
+
+/// The shortest time that a run may be given: listing the tests alone takes a part of it.
+const SHORTEST_TIMEOUT: StdDuration = StdDuration::from_mins(1);
 
 /// A Tempest: test runs on a schedule, and the result of the last one.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -48,7 +59,9 @@ pub struct TempestSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub image_pull_secrets: Vec<LocalRef>,
-    /// How Tempest authenticates; with the Secret `tempest-app-credential-secret` at the object `keystone` when absent.
+    /// How Tempest authenticates; with the Secret `tempest-app-credential-secret` at the object `keystone` when absent. The
+    /// application credential needs the role admin: each run makes an administrator of its own with it, for as long as it
+    /// takes, because Tempest signs in with users and passwords alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keystone: Option<KeystoneAuth>,
     /// What is tested.
@@ -144,7 +157,7 @@ pub enum TestedService {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TempestStatus {
-    /// Ready, DependenciesReady, SecretsReady, ConfigReady, TestsPassed.
+    /// Ready, Progressing, Degraded, DependenciesReady, SecretsReady, ConfigReady, ScheduleReady, TestsPassed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -164,6 +177,42 @@ pub struct TempestStatus {
     /// What came out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub results: Option<TempestResults>,
+    /// How the last run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_outcome: Option<TempestOutcome>,
+    /// The Job of the last run; its log has the traceback of each test that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub last_job: Option<String>,
+    /// Why the last run timed out or could not be carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub message: Option<String>,
+    /// The tests that failed in the last run, 50 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub failures: Vec<String>,
+    /// The Job of the run that is going on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub active_job: Option<String>,
+    /// The last value of the annotation `tempest.openstack.c5c3.io/run-now` whose run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub handled_request: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TempestOutcome {
+    /// No test failed.
+    Passed,
+    /// Tests failed.
+    Failed,
+    /// The tests did not end in time.
+    TimedOut,
+    /// The run could not be carried out: a wrong regular expression, a cloud that does not answer.
+    Error,
 }
 
 /// The count of tests by outcome.
@@ -190,6 +239,10 @@ impl Rules for Tempest {
         let spec = &self.spec;
         let mut found = mistakes(DependencyKind::Tempest, &self.metadata, &spec.depends_on, &spec.extra_config);
         found.extend(unfit_name(&self.metadata, LONGEST_NAME));
+        if spec.tests.timeout.get() < SHORTEST_TIMEOUT {
+            let fix = "give a run a minute at least, such as 30m or 4h";
+            found.push(problem("spec.tests.timeout", "is too short for a run to begin", fix));
+        }
         for (field, regex) in [("includeRegex", &spec.tests.include_regex), ("excludeRegex", &spec.tests.exclude_regex)]
         {
             if let Some(what) = regex.as_deref().and_then(unbalanced) {

@@ -1,6 +1,6 @@
 //! The examples: one small and one full document per kind, all of them accepted, none of them losing a field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
@@ -27,7 +27,10 @@ fn every_kind_has_a_small_and_a_full_example_that_is_accepted_and_loses_nothing(
     examples(&root().join("examples"), &mut found);
     for kind in c5c3_api::all() {
         let stem = kind.name().to_lowercase();
-        for size in ["small", "full"] {
+        // Those, and whatever more there is of the kind, such as what a page of the documentation starts with.
+        let more = found.keys().filter_map(|name| name.strip_prefix(&format!("{stem}-"))).map(str::to_owned);
+        let sizes: BTreeSet<String> = more.chain(["small".to_owned(), "full".to_owned()]).collect();
+        for size in sizes {
             let name = format!("{stem}-{size}");
             let document = found.remove(&name).unwrap_or_else(|| panic!("examples/**/{name}.yaml is missing"));
             assert_eq!(document["kind"], kind.name(), "{name}");

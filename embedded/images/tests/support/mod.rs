@@ -74,7 +74,7 @@ impl Workshop {
         let definitions = tempfile::tempdir().unwrap();
         let shop = Self { definitions, cache: empty_cache("shop-") };
         for name in ["base.yaml", "debian/base.lock", "valkey.yaml", "debian/valkey.lock"] {
-            shop.write(name, &fs::read_to_string(images().join(name)).unwrap());
+            shop.copy(name);
         }
         shop.write(
             "tool.yaml",
@@ -113,6 +113,11 @@ impl Workshop {
         let file = self.definitions.path().join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
+    }
+
+    /// Takes a file of the real definitions.
+    pub fn copy(&self, name: &str) {
+        self.write(name, &fs::read_to_string(images().join(name)).unwrap());
     }
 
     pub fn builder(&self) -> Builder {

@@ -29,9 +29,9 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("global", "mon_allow_pool_delete", "true"),
     ("global", "mon_allow_pool_size_one", "true"),
     ("mon", "mon_warn_on_pool_no_redundancy", "false"),
-    // The disk is that of the machine, which has other uses: warn late.
-    ("mon", "mon_data_avail_warn", "3"),
-    ("mon", "mon_data_avail_crit", "2"),
+    // Percent of the machine's disk, which has other uses, and may be large: a monitor here needs little, so warn late.
+    ("mon", "mon_data_avail_warn", "1"),
+    ("mon", "mon_data_avail_crit", "0"),
     ("mon", "mon_memory_autotune", "false"),
     ("mon", "mon_osd_min_down_reporters", "1"),
     ("mgr", "mgr_initial_modules", ""),

@@ -10,9 +10,13 @@ use super::part::Part;
 /// best which version it can run.
 pub(super) const MARIADB: &str = "ghcr.io/c5c3/mariadb:11.8.6";
 pub(super) const RABBITMQ: &str = "ghcr.io/c5c3/rabbitmq:4.0.5";
+pub(super) const OVN: &str = "ghcr.io/c5c3/ovn:25.03.0";
+pub(super) const OPENVSWITCH: &str = "ghcr.io/c5c3/openvswitch:3.5.0";
+pub(super) const LIBVIRT: &str = image::LIBVIRT;
+pub(super) const GUEST: &str = image::GUEST;
 
 /// The images that belong to no release and that a registry must have.
-pub const SERVER_IMAGES: [&str; 3] = [super::MEMCACHED_IMAGE, MARIADB, RABBITMQ];
+pub const SERVER_IMAGES: [&str; 7] = [super::MEMCACHED_IMAGE, MARIADB, RABBITMQ, OVN, OPENVSWITCH, LIBVIRT, GUEST];
 
 impl Cloud {
     /// The registry that every image comes from; none when each comes from its usual one.

@@ -14,10 +14,10 @@ use super::accounts::Account;
 use super::cloud::Cloud;
 use super::infrastructure::{DATABASE_SIZE, QUEUE_SIZE};
 use super::keystone::admin_user;
-use super::own;
 use super::part::{Makes, Part};
 use super::parts::PARTS;
 use super::services::server;
+use super::{ovn, own};
 
 /// Everything that can no longer be as it is asked for.
 pub(super) fn problems(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Problem> {
@@ -51,6 +51,14 @@ pub(super) fn rabbitmq(part: &Part, rabbitmq: &DynamicObject, cloud: &Cloud) -> 
     let moved = moved(part, text(rabbitmq, "/spec/persistence/storageClassName"), class.as_deref());
     let shrunk = shrunk(part, size, written.storage_size.as_ref(), QUEUE_SIZE);
     moved.into_iter().chain(shrunk).chain(fewer(rabbitmq, written.replicas.map_or(3, Quorum::get))).collect()
+}
+
+pub(super) fn ovn(part: &Part, object: &DynamicObject, cloud: &Cloud) -> Vec<Problem> {
+    let written = cloud.infrastructure.ovn.clone().unwrap_or_default();
+    let class = written.storage_class.map(|class| class.to_string());
+    let size = text(object, "/spec/northbound/storage/size");
+    let moved = moved(part, text(object, "/spec/northbound/storage/storageClass"), class.as_deref());
+    moved.into_iter().chain(shrunk(part, size, written.storage_size.as_ref(), ovn::SIZE)).collect()
 }
 
 pub(super) fn valkey(_: &Part, valkey: &DynamicObject, cloud: &Cloud) -> Vec<Problem> {

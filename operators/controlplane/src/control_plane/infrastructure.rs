@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::cloud::Cloud;
 use super::part::Part;
 use super::parts::{MARIADB, RABBITMQ};
-use super::{images, own, reference};
+use super::{images, ovn, own, reference};
 
 /// The Secret with the password of MariaDB's root, key `password`.
 pub(super) const ROOT_SECRET: &str = "mariadb-root-credentials";
@@ -45,7 +45,7 @@ const MY_CNF: &str = "[mariadb]\nmax_connections = 4096\n";
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
     let classes = [database_class(cloud), queue_class(cloud)].into_iter().flatten().map(|(_, class)| class);
     let root = (cloud.has(&MARIADB) && cloud.existing(&MARIADB).is_none()).then(|| root_secret(cloud));
-    classes.chain(issuer(cloud)).chain(root).collect()
+    classes.chain(ovn::needs(cloud)).chain(issuer(cloud)).chain(root).collect()
 }
 
 pub(super) fn mariadb(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
@@ -220,7 +220,7 @@ fn broker_resources() -> Resources {
 }
 
 /// Waits for an object that exists already, and makes none.
-fn existing(step: Step, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+pub(super) fn existing(step: Step, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
     let step = step.childless();
     let Some(object) = reference(cloud, part) else { return step };
     let wait = match inputs.get(&object) {
@@ -233,7 +233,7 @@ fn existing(step: Step, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane
     }
 }
 
-type Class = (&'static str, Ref);
+pub(super) type Class = (&'static str, Ref);
 
 fn database_class(cloud: &Cloud) -> Option<Class> {
     class("spec.infrastructure.mariadb.storageClass", cloud.infrastructure.mariadb.as_ref()?.storage_class.as_ref())
@@ -243,12 +243,18 @@ fn queue_class(cloud: &Cloud) -> Option<Class> {
     class("spec.infrastructure.rabbitmq.storageClass", cloud.infrastructure.rabbitmq.as_ref()?.storage_class.as_ref())
 }
 
-fn class(field: &'static str, name: Option<&ObjectName>) -> Option<Class> {
+pub(super) fn class(field: &'static str, name: Option<&ObjectName>) -> Option<Class> {
     Some((field, Ref::cluster::<StorageClass>(name?.to_string())))
 }
 
 /// Says so if a storage class is not there, before volumes are asked of it: they could never move to another.
-fn no_class(step: Step, part: &Part, class: Option<Class>, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+pub(super) fn no_class(
+    step: Step,
+    part: &Part,
+    class: Option<Class>,
+    cloud: &Cloud,
+    inputs: &Inputs<ControlPlane>,
+) -> Step {
     let made = reference(cloud, part).is_some_and(|object| inputs.get(&object).is_some());
     let missing = class.filter(|(_, class)| !made && inputs.get(class).is_none());
     match missing {
@@ -271,7 +277,7 @@ fn issuer(cloud: &Cloud) -> Option<Ref> {
     })
 }
 
-fn no_issuer(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
+pub(super) fn no_issuer(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
     let Some(issuer) = issuer(cloud) else { return step };
     let wait: Option<Wait> = match inputs.get(&issuer) {
         Some(found) => readiness::wait(&issuer, found),

@@ -4,6 +4,7 @@
 mod accounts;
 mod ceph;
 mod cloud;
+mod hypervisors;
 mod identity;
 mod ignored;
 mod images;
@@ -11,6 +12,7 @@ mod immutable;
 mod infrastructure;
 mod keystone;
 mod memcached;
+mod ovn;
 mod part;
 mod parts;
 mod policies;

@@ -6,6 +6,7 @@ use c5c3_api::ext::mariadb::MariaDB;
 use c5c3_api::ext::rabbitmq::RabbitmqCluster;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
+use c5c3_api::ovn::OVNCluster;
 use c5c3_kit::KindRef;
 use k8s_openapi::api::apps::v1::StatefulSet;
 
@@ -13,7 +14,7 @@ use super::accounts::Account;
 use super::part::{
     Asked, CREDENTIALS, INFRASTRUCTURE, KEYSTONE as KEYSTONE_READY, KORC as KORC_READY, Makes, Need, Part, SERVICES,
 };
-use super::{ceph, identity, immutable, infrastructure, keystone, memcached, retention, services};
+use super::{ceph, identity, immutable, infrastructure, keystone, memcached, ovn, retention, services};
 
 /// Every part, each after those that it needs. Keystone waits for no RabbitMQ, and no part for Valkey.
 pub static PARTS: &[&Part] = &[
@@ -21,6 +22,7 @@ pub static PARTS: &[&Part] = &[
     &RABBITMQ,
     &VALKEY,
     &MEMCACHED,
+    &OVN,
     &CEPH,
     &CREDENTIALS_CEPH,
     &KEYSTONE,
@@ -32,6 +34,7 @@ pub static PARTS: &[&Part] = &[
     &CREDENTIALS_NEUTRON,
     &CREDENTIALS_CINDER,
     &CREDENTIALS_KORC,
+    &CREDENTIALS_TEMPEST,
     &CREDENTIALS_OTHERS,
     &GLANCE,
     &PLACEMENT,
@@ -115,6 +118,25 @@ pub(crate) static MEMCACHED: Part = Part {
     immutable: immutable::nothing,
 };
 
+/// The networks of a cloud. What is in its databases is made of Neutron's, so that nothing is lost with it.
+pub(crate) static OVN: Part = Part {
+    name: "ovn",
+    condition: INFRASTRUCTURE,
+    needs: &[],
+    field: "spec.infrastructure.ovn",
+    operated: true,
+    holds_data: false,
+    accounts: &[],
+    asked: ovn::asked,
+    makes: Makes::Servers {
+        kind: KindRef::of::<OVNCluster>,
+        existing: |parts| parts.ovn.as_ref()?.cluster_ref.as_ref(),
+        step: ovn::cluster,
+    },
+    retention: retention::nothing,
+    immutable: immutable::ovn,
+};
+
 /// Users of a Ceph that Rook runs.
 pub(crate) static CEPH: Part = identity(
     "ceph",
@@ -188,6 +210,8 @@ pub(crate) static CREDENTIALS_NEUTRON: Part =
 pub(crate) static CREDENTIALS_CINDER: Part =
     credentials("credentials-cinder", "spec.services.cinder", |spec| (CINDER.asked)(spec));
 pub(crate) static CREDENTIALS_KORC: Part = credentials("credentials-k-orc", "spec.korc", |spec| spec.has_korc().into());
+pub(crate) static CREDENTIALS_TEMPEST: Part =
+    credentials("credentials-tempest", "spec.tempest", |spec| (TEMPEST.asked)(spec));
 pub(crate) static CREDENTIALS_OTHERS: Part =
     credentials("credentials-others", "spec.identity.keystone.bootstrap.serviceUsers", |spec| {
         (spec.has_korc() && identity::has_others(spec)).into()
@@ -284,7 +308,7 @@ pub(crate) static NOVA: Part = Part {
         Need::Ready(&GLANCE),
     ],
     field: "spec.services.nova",
-    operated: false,
+    operated: true,
     holds_data: true,
     accounts: &[Account::Database, Account::Queue],
     asked: |spec| asked(spec, |services| services.nova.as_ref().map(|nova| nova.enabled)),
@@ -306,9 +330,10 @@ pub(crate) static NEUTRON: Part = Part {
         Need::Soft(&MEMCACHED),
         Need::Ready(&KEYSTONE),
         Need::Ready(&CREDENTIALS_NEUTRON),
+        Need::Ready(&OVN),
     ],
     field: "spec.services.neutron",
-    operated: false,
+    operated: true,
     holds_data: true,
     accounts: &[Account::Database, Account::Queue],
     asked: |spec| asked(spec, |services| services.neutron.as_ref().map(|neutron| neutron.enabled)),
@@ -366,15 +391,18 @@ pub(crate) static CORTEX: Part = Part {
 pub(crate) static TEMPEST: Part = Part {
     name: "tempest",
     condition: SERVICES,
+    // What is not there is not tested.
     needs: &[
         Need::Ready(&KEYSTONE),
-        Need::Ready(&GLANCE),
-        Need::Ready(&NOVA),
-        Need::Ready(&NEUTRON),
-        Need::Ready(&CINDER),
+        Need::Ready(&CREDENTIALS_TEMPEST),
+        Need::When(&CATALOG, |spec| (CATALOG.asked)(spec) == Asked::Yes),
+        Need::When(&GLANCE, |spec| (GLANCE.asked)(spec) == Asked::Yes),
+        Need::When(&NOVA, |spec| (NOVA.asked)(spec) == Asked::Yes),
+        Need::When(&NEUTRON, |spec| (NEUTRON.asked)(spec) == Asked::Yes),
+        Need::When(&CINDER, |spec| (CINDER.asked)(spec) == Asked::Yes),
     ],
     field: "spec.tempest",
-    operated: false,
+    operated: true,
     holds_data: false,
     accounts: &[],
     asked: |spec| spec.tempest.as_ref().is_some_and(|tempest| tempest.enabled).into(),

@@ -13,8 +13,10 @@ use serde_json::{Map, Value, json};
 use super::accounts::{Account, database_secret, queue_secret};
 use super::ceph;
 use super::cloud::{Cloud, replicas};
+use super::hypervisors;
+use super::ovn;
 use super::part::{Makes, Part};
-use super::parts::{CORTEX, MARIADB, MEMCACHED, RABBITMQ, VALKEY};
+use super::parts::{CINDER, CORTEX, GLANCE, KEYSTONE, MARIADB, MEMCACHED, NEUTRON, NOVA, RABBITMQ, VALKEY};
 use super::policies;
 use super::spec::Spec;
 
@@ -229,7 +231,9 @@ pub(super) fn nova(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     component(part, spec, "conductor", written.conductor.as_ref(), 2);
     let clusters =
         cloud.spec.compute.as_ref().map(|compute| compute.hypervisor_clusters.as_slice()).unwrap_or_default();
-    if !clusters.is_empty() {
+    if clusters.is_empty() {
+        hypervisors::project(spec, cloud);
+    } else {
         let cells = clusters.iter().map(|cluster| json!({"name": cluster, "computeRef": {"name": cluster}}));
         spec.set("cells", cells.collect::<Value>(), "spec.compute.hypervisorClusters");
     }
@@ -242,6 +246,7 @@ pub(super) fn neutron(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let Some(written) = cloud.services.neutron.as_ref() else { return };
     common(part, spec, cloud, written.policy_overrides.as_ref());
     component(part, spec, "api", written.api.as_ref(), 3);
+    ovn::project(spec, cloud);
 }
 
 pub(super) fn cinder(part: &Part, spec: &mut Spec, cloud: &Cloud) {
@@ -286,6 +291,10 @@ pub(super) fn cortex(part: &Part, spec: &mut Spec, cloud: &Cloud) {
 pub(super) fn tempest(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let schedule = cloud.spec.tempest.as_ref().and_then(|tempest| tempest.schedule.as_ref());
     spec.maybe("schedule", schedule.map(|schedule| json!(schedule)), format!("{}.schedule", part.field));
+    let tested =
+        [(&KEYSTONE, "identity"), (&GLANCE, "image"), (&CINDER, "volume"), (&NEUTRON, "network"), (&NOVA, "compute")];
+    let tested: Vec<&str> = tested.into_iter().filter(|(part, _)| cloud.has(part)).map(|(_, name)| name).collect();
+    spec.set("tests.services", json!(tested), "spec.services");
     region(spec, cloud);
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::cloud::Cloud;
 use super::super::part::{Asked, Part};
-use super::super::parts::{CREDENTIALS_KORC, KORC};
+use super::super::parts::{CREDENTIALS_KORC, KORC, TEMPEST};
 use super::super::services;
 use super::access::KORC_USER;
 use super::catalog::ENTRIES;
@@ -29,6 +29,9 @@ const OTHERS: &str = "credentials-others";
 
 /// The roles of a user that names none.
 const ROLES: [&str; 2] = ["admin", "service"];
+
+/// The Secret that a Tempest reads which names none.
+const TEMPEST_SECRET: &str = "tempest-app-credential-secret";
 
 /// How long a credential lives, when it is replaced, and how long the old one is still good.
 const INTERVAL_DAYS: i32 = 90;
@@ -57,8 +60,9 @@ pub(super) fn accounts(cloud: &Cloud) -> Vec<Account> {
     let services = ENTRIES.iter().map(|entry| entry.part).filter(|part| cloud.has(part));
     let services = services.map(|part| Account::new(part.name, Some(part), of(part.name)));
     let own = cloud.has(&CREDENTIALS_KORC).then(|| Account::new(KORC_USER, None, of(KORC_USER)));
+    let tests = cloud.has(&TEMPEST).then(|| Account::new(TEMPEST.name, None, of(TEMPEST.name)));
     let others = others(&cloud.spec).map(|user| Account::new(&user.name, None, Some(user)));
-    services.chain(own).chain(others).collect()
+    services.chain(own).chain(tests).chain(others).collect()
 }
 
 fn service_users(spec: &ControlPlaneSpec) -> &[ServiceUser] {
@@ -70,7 +74,8 @@ fn service_users(spec: &ControlPlaneSpec) -> &[ServiceUser] {
 /// The users that belong to no service of the ControlPlane.
 fn others(spec: &ControlPlaneSpec) -> impl Iterator<Item = &ServiceUser> {
     let is_asked = |part: &Part| (part.asked)(spec) == Asked::Yes;
-    let is_known = move |name: &str| ENTRIES.iter().any(|entry| entry.part.name == name && is_asked(entry.part));
+    let known = || ENTRIES.iter().map(|entry| entry.part).chain([&TEMPEST]);
+    let is_known = move |name: &str| known().any(|part| part.name == name && is_asked(part));
     service_users(spec).iter().filter(move |user| user.name != KORC_USER && !is_known(&user.name))
 }
 
@@ -168,6 +173,9 @@ impl Account {
             // A restricted credential cannot create or delete credentials and trusts.
             spec["unrestricted"] = true.into();
         }
+        if self.name == TEMPEST.name {
+            spec["targetSecretRef"] = json!({"name": TEMPEST_SECRET});
+        }
         if !self.credential_roles.is_empty() {
             spec["roles"] = self.credential_roles.iter().map(|role| imports::role(role)).collect();
         }
@@ -229,7 +237,9 @@ fn of(part: &Part, cloud: &Cloud) -> Vec<Account> {
     let name = part.name.strip_prefix(PART).unwrap_or_default();
     let is_others = part.name == OTHERS;
     let is_named = |account: &Account| account.name == name;
-    let is_other = |account: &Account| account.service.is_none() && account.name != KORC_USER;
+    // The users of K-ORC and Tempest have parts of their own.
+    let is_other =
+        |account: &Account| account.service.is_none() && ![KORC_USER, TEMPEST.name].contains(&account.name.as_str());
     let all = accounts(cloud).into_iter();
     all.filter(|account| if is_others { is_other(account) } else { is_named(account) }).collect()
 }
@@ -237,7 +247,8 @@ fn of(part: &Part, cloud: &Cloud) -> Vec<Account> {
 /// The Secret with the credential of a service that is provided by a user; none if it is made.
 fn provided(part: &Part, cloud: &Cloud) -> Option<Ref> {
     let name = part.name.strip_prefix(PART)?;
-    let service = ENTRIES.iter().map(|entry| entry.part).find(|service| service.name == name)?;
+    let mut services = ENTRIES.iter().map(|entry| entry.part).chain([&TEMPEST]);
+    let service = services.find(|service| service.name == name)?;
     let own = services::object(service, cloud)["keystone"]["appCredentialRef"].clone();
     let own = serde_json::from_value::<c5c3_api::blocks::AppCredentialRef>(own).ok();
     let own = own.and_then(|own| own.secret().map(ToString::to_string));
@@ -245,7 +256,8 @@ fn provided(part: &Part, cloud: &Cloud) -> Option<Ref> {
     if is_made && own.is_none() {
         return None;
     }
-    Some(Ref::namespaced::<Secret>(&cloud.namespace, own.unwrap_or_else(|| format!("{name}-keystone-credentials"))))
+    let usual = if name == TEMPEST.name { TEMPEST_SECRET.to_owned() } else { format!("{name}-keystone-credentials") };
+    Some(Ref::namespaced::<Secret>(&cloud.namespace, own.unwrap_or(usual)))
 }
 
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {

@@ -1,0 +1,6 @@
+//! Nova objects: their plans, every field of them, and their life on a cluster.
+
+mod compute_fields;
+mod fields;
+mod life;
+mod plans;
