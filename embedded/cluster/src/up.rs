@@ -173,7 +173,7 @@ impl Cluster {
         }
         let programs = Programs::find()?;
         let wanted = Wanted { asked, exposure, unsafe_sysctls };
-        let saved = blocking(|| connect(&folder, wanted, &programs))?;
+        let (saved, machine) = blocking(|| connect(&folder, wanted, &programs))?;
         let addresses = addresses::of(saved.block);
         say(&format!(
             "network    {} for nodes, {} for pods, {} for Services",
@@ -188,6 +188,7 @@ impl Cluster {
         ] {
             listening.push(listen(&server, address).await?);
         }
+        drop(machine);
         let url = format!("https://127.0.0.1:{}", saved.port);
         credentials(&server, "kubernetes-admin", "system:masters", &url, &folder.kubeconfig())?;
         furnish::furnish(&client(&server, "up"), addresses.dns(), addresses.bridge().addr()).await?;
@@ -318,9 +319,9 @@ fn exposed(exposure: Exposure) -> Result<Option<Ipv4Addr>, UpError> {
     }
 }
 
-/// Decides what the cluster is to be, keeps that, and makes its links. One cluster of the machine at a time: two would
-/// take the same addresses.
-fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<Saved, UpError> {
+/// Decides what the cluster is to be, keeps that, and makes its links. One cluster of the machine at a time, until it listens: two
+/// would take the same addresses and the same port.
+fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<(Saved, File), UpError> {
     // A folder that is there before and after all that we make.
     let path = PathBuf::from("/run");
     let failed = |source| FolderError::File { path: path.clone(), source };
@@ -341,7 +342,7 @@ fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<Saved
     let network = network(folder, &saved)?;
     nics::check(&network).map_err(UpError::Asked)?;
     network.ensure(programs)?;
-    Ok(saved)
+    Ok((saved, machine))
 }
 
 /// Addresses and a port that nothing on the machine uses.
