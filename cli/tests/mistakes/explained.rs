@@ -326,13 +326,13 @@ pub const CHANGES: &[Change] = &[
     },
 ];
 
-/// A service that this version has no operator for.
-pub const NO_OPERATOR: Change = Change {
+/// A service that is switched on where its images are not.
+pub const NO_IMAGES: Change = Change {
     number: 41,
     object: "controlplane lab",
     patch: r#"{"services": {"neutron": {}}}"#,
     undo: "",
-    told: &["this version has no operator for neutron", "set spec.services.neutron.enabled to false"],
+    told: &["ovn:25.03.0 does not exist, or cannot be pulled", "on an embedded cluster `c5c3 image import ovn"],
 };
 
 /// Creates every mistake, each in its namespace.

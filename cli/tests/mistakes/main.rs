@@ -13,7 +13,7 @@ mod refused;
 use std::collections::BTreeSet;
 
 use cloud::Cloud;
-use explained::{CHANGES, MISTAKES, NO_OPERATOR, REFUSED_CHANGES};
+use explained::{CHANGES, MISTAKES, NO_IMAGES, REFUSED_CHANGES};
 use machine::Machine;
 
 /// The cloud that is well.
@@ -55,7 +55,7 @@ const OTHERS: &[(u8, &str)] = &[
 #[test]
 fn no_mistake_is_left_out() {
     let refused: Vec<u8> = refused::rows().into_iter().map(|(number, ..)| number).collect();
-    let changes = CHANGES.iter().chain(REFUSED_CHANGES).chain([&NO_OPERATOR]).map(|change| change.number);
+    let changes = CHANGES.iter().chain(REFUSED_CHANGES).chain([&NO_IMAGES]).map(|change| change.number);
     let mistakes = MISTAKES.iter().map(|mistake| mistake.number);
     let elsewhere = OTHERS.iter().map(|(number, _)| *number);
     let numbers: BTreeSet<u8> = refused.into_iter().chain(changes).chain(mistakes).chain(elsewhere).collect();
@@ -94,5 +94,5 @@ fn mistakes_and_faults_are_refused_explained_or_healed_and_what_ran_goes_on() {
     faults::the_network_is_closed(&machine);
     is_well(&machine);
     // Last: its users of Keystone stay.
-    explained::told(&machine, &NO_OPERATOR);
+    explained::told(&machine, &NO_IMAGES);
 }
