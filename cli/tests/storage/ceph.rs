@@ -56,7 +56,7 @@ fn condition(object: &str, name: &str, field: &str) -> String {
 }
 
 /// A command where the monitor is, as the administrator of Ceph.
-pub fn ceph(command: &str) -> String {
+fn ceph(command: &str) -> String {
     format!("kubectl -n rook-ceph exec deploy/rook-ceph-mon-a -- {command}")
 }
 

@@ -1,7 +1,6 @@
 //! Images and volumes with real servers: Keystone, Glance, Cinder, and what they stand on.
 
 mod backends;
-mod bucket;
 mod ceph;
 #[path = "../cloud/mod.rs"]
 mod cloud;
@@ -40,7 +39,6 @@ fn images_and_volumes_are_stored_on_files_and_then_in_ceph() {
     backends::come_and_go_and_a_driver_without_its_kernel_is_refused(&cloud);
     ceph::is_added_to_a_cloud_that_runs(&cloud);
     ceph::a_volume_of_an_image_shares_its_data(&cloud);
-    bucket::an_image_is_kept_in_a_bucket(&cloud);
     ceph::volumes_grow_are_copied_and_go(&cloud);
     ceph::a_volume_comes_back_from_its_backup(&cloud);
     ceph::volumes_outlive_the_pod_that_makes_them(&cloud);
