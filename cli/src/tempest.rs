@@ -237,7 +237,7 @@ fn counted(log: &str) -> Option<String> {
     })
 }
 
-/// What is going on until the run has ended.
+/// The line that shows progress until the run has ended.
 fn progress(object: &Value) -> String {
     let status = &object["status"];
     if let Some(job) = status["activeJob"].as_str() {

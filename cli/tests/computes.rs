@@ -49,7 +49,7 @@ fn a_guest_outlives_its_libvirt_pod_and_ends_with_its_node() {
     // What was found out about the node is there for nova-compute, and the node has its own name.
     assert!(["kvm", "qemu"].contains(&it.ok(&format!("{IN_POD} cat /run/libvirt/c5c3/virt-type")).as_str()));
     assert_eq!(virsh(&it, "hostname"), "node-1");
-    // Without a way for migrations it listens to nobody.
+    // Without live migration libvirtd listens on no port.
     it.ok(&format!("! {IN_POD} grep -qi :407D /proc/net/tcp"));
 
     it.write("guest.xml", GUEST);

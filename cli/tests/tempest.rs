@@ -1,4 +1,4 @@
-//! Tempest against a real Keystone: numbers are those of the runner's log, what is wrong is told, and nothing is left behind.
+//! Tempest against a real Keystone: results equal the runner's log, errors are reported, and no test resource remains.
 
 #[path = "cloud/mod.rs"]
 mod cloud;

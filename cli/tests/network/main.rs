@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cloud::{Cloud, client};
 
-/// One machine without hypervisors: networks are made in OVN's databases, and nobody carries them out.
+/// One machine without hypervisors: networks exist in OVN's databases alone, and on no chassis.
 const CONTROL_PLANE: &str = "
 apiVersion: c5c3.io/v1alpha1
 kind: ControlPlane
@@ -29,7 +29,7 @@ spec:
 const NORTHBOUND: &str =
     "kubectl -n cloud exec ovn-nb-0 -c ovsdb -- ovn-nbctl --db=tcp:ovn-nb.cloud.svc.cluster.local:6641";
 
-/// How long it may take until a database that is gone is told, or one that is back.
+/// How soon the condition must follow when a database goes away or comes back.
 const TOLD: Duration = Duration::from_mins(1);
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) const SWITCH: &str = "vswitchd";
 const RUN: &str = "/run/openvswitch";
 
 impl Layout {
-    /// The ConfigMap with what each node's Open vSwitch is told.
+    /// The ConfigMap with the settings of each node's Open vSwitch.
     pub(crate) fn chassis_config(&self) -> String {
         self.named("chassis")
     }

@@ -192,7 +192,7 @@ pub struct TempestStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
     pub failures: Vec<String>,
-    /// The Job of the run that is going on.
+    /// The Job of the run in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub active_job: Option<String>,
