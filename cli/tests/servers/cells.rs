@@ -35,9 +35,8 @@ fn condition(name: &str, field: &str) -> String {
     format!("kubectl -n cloud get nova nova -o jsonpath='{{.status.conditions[?(@.type==\"{name}\")].{field}}}'")
 }
 
-/// What the ControlPlane would set by itself is repeated: the rules of Nova's kind judge a template by itself.
 fn set_cells(cloud: &Cloud, cells: &Value) {
-    let patch = json!({"spec": {"services": {"nova": {"template": {"compute": {}, "cells": cells}}}}});
+    let patch = json!({"spec": {"services": {"nova": {"template": {"cells": cells}}}}});
     cloud.machine.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
 }
 

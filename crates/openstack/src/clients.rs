@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::access::Access;
 use crate::client::{Client, Options};
-use crate::cloud::{Cloud, Credential};
 use crate::clouds::CloudError;
 
 /// A client that is unused for this time is dropped with its token: its Secret was rotated or deleted.
@@ -24,17 +24,16 @@ impl Clients {
     }
 
     /// The client of a credential. Equal credentials of the same cloud share one, and with it the token.
-    pub fn client(&self, cloud: &Cloud, credential: &Credential) -> Result<Client, CloudError> {
+    pub fn client(&self, access: &Access) -> Result<Client, CloudError> {
         let now = self.options.clock.now();
         let mut clients = self.clients.lock().expect("no one panics with the lock");
         clients.retain(|_, (_, used)| now.saturating_duration_since(*used) < UNUSED);
-        let key = credential.digest(cloud);
-        if let Some((client, used)) = clients.get_mut(&key) {
+        if let Some((client, used)) = clients.get_mut(&access.digest()) {
             *used = now;
             return Ok(client.clone());
         }
-        let client = Client::new(cloud.clone(), credential.clone(), self.options.clone())?;
-        clients.insert(key, (client.clone(), now));
+        let client = Client::new(access.cloud().clone(), access.credential().clone(), self.options.clone())?;
+        clients.insert(access.digest(), (client.clone(), now));
         Ok(client)
     }
 }

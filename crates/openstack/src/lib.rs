@@ -3,11 +3,10 @@
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use c5c3_openstack::identity::UserFilter;
-//! use c5c3_openstack::{Clients, Options, Request, clouds};
+//! use c5c3_openstack::{Access, Clients, Options, Request};
 //!
 //! let clients = Clients::new(Options::default());
-//! let (cloud, credential) = clouds::parse("clouds: ...", "orchard", None)?;
-//! let client = clients.client(&cloud, &credential)?;
+//! let client = clients.client(&Access::parse("clouds: ...", "orchard", None)?)?;
 //! let users = client.users().list(&UserFilter { name: Some("nova".into()), ..UserFilter::default() }).await?;
 //! let servers = Request::get("compute", ["servers"]).query("all_tenants", "1").microversion("2.95");
 //! let servers: Vec<serde_json::Value> = client.list(&servers, "servers").await?;
@@ -31,6 +30,7 @@
 //! `openstack_sdk` is not used: it brings aws-lc, a terminal dialogue and about forty more crates into every operator.
 //! This client adds no crate to those that the Kubernetes client has.
 
+mod access;
 mod catalog;
 mod client;
 mod clients;
@@ -47,6 +47,7 @@ mod retry;
 mod token;
 mod transport;
 
+pub use access::Access;
 pub use client::{Client, Options};
 pub use clients::Clients;
 pub use clock::{Clock, SystemClock};

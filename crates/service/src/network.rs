@@ -27,7 +27,31 @@ impl Egress {
     pub fn new(namespace: Option<String>, port: i32) -> Self {
         Self { namespace, port, end_port: None }
     }
+
+    /// What pods of the namespace `own` have to reach for a URL. A NetworkPolicy applies to the port of the pod behind a Service,
+    /// which a URL does not tell, so that all ports are open in the namespace of a Service, and else the port of the URL.
+    pub fn to_url(url: &str, own: &str) -> Vec<Self> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // The colons of an IPv6 address are in brackets.
+        let (host, port) = match authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+            Some((host, port)) => (host, port.parse().ok()),
+            None => (authority, None),
+        };
+        let anywhere = || Self::new(None, port.unwrap_or(if scheme == "https" { 443 } else { 80 }));
+        let within = |namespace: &str| Self { end_port: Some(LAST_PORT), ..Self::new(Some(namespace.to_owned()), 1) };
+        let labels: Vec<&str> = host.trim_end_matches('.').split('.').collect();
+        match labels.as_slice() {
+            [one] if !one.starts_with('[') => vec![within(own)],
+            [_, namespace, "svc", ..] => vec![within(namespace)],
+            // Either a Service and its namespace, or a host elsewhere.
+            [_, namespace] => vec![within(namespace), anywhere()],
+            _ => vec![anywhere()],
+        }
+    }
 }
+
+const LAST_PORT: i32 = 65535;
 
 /// Whose traffic a NetworkPolicy is about.
 #[derive(Clone, Debug)]
@@ -129,4 +153,23 @@ fn udp(port: i32) -> NetworkPolicyPort {
 
 fn port_of(protocol: &str, port: i32) -> NetworkPolicyPort {
     NetworkPolicyPort { port: Some(IntOrString::Int(port)), protocol: Some(protocol.into()), end_port: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_reached_by_the_namespace_of_its_service_or_by_its_port() {
+        let namespace = |name: &str| Egress { end_port: Some(65535), ..Egress::new(Some(name.into()), 1) };
+        let reached = |url: &str| Egress::to_url(url, "cloud");
+        assert_eq!(reached("http://gateway"), [namespace("cloud")]);
+        assert_eq!(reached("https://gateway.rook-ceph.svc:8443/x"), [namespace("rook-ceph")]);
+        assert_eq!(reached("http://gateway.rook-ceph.svc.cluster.local."), [namespace("rook-ceph")]);
+        assert_eq!(reached("http://gateway.rook-ceph"), [namespace("rook-ceph"), Egress::new(None, 80)]);
+        assert_eq!(reached("https://s3.example.net/bucket"), [Egress::new(None, 443)]);
+        assert_eq!(reached("http://192.0.2.1:9000?a=b"), [Egress::new(None, 9000)]);
+        assert_eq!(reached("http://[2001:db8::1]"), [Egress::new(None, 80)]);
+        assert_eq!(reached("https://[2001:db8::1]:9000"), [Egress::new(None, 9000)]);
+    }
 }

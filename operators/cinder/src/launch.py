@@ -2,7 +2,8 @@
 
 Cinder runs commands such as qemu-img by sudo, which is not in the image: they need nothing that the pod may not do. os-brick
 looks for keys of Ceph in /etc/ceph, whatever file they are in. And a volume service whose storage does not answer at its start
-tries a few times and never again: it ends in its place, and is started again.
+tries a few times and never again: it ends in its place, and is started again. A volume that was copied from another one is deleted
+together with what Cinder keeps of that one: the driver of Ceph forgets it, and its data would stay for ever, and its image with it.
 """
 
 import importlib
@@ -36,4 +37,26 @@ if program == "volume":
             os._exit(1)
 
     VolumeManager.init_host = begin_or_end
+    from cinder.volume.drivers.rbd import RBDDriver, RBDVolumeProxy
+
+    delete = RBDDriver._delete_volume
+
+    def delete_with_parents(self, volume, client):
+        parent = None
+        try:
+            with RBDVolumeProxy(self, volume.name, ioctx=client.ioctx, read_only=True) as image:
+                # A volume that has copies itself stays under another name until they are gone.
+                if self._find_clone_snap(image) is None:
+                    _pool, parent, snapshot = self._get_clone_info(image, volume.name)
+        except self.rbd.ImageNotFound:
+            pass
+        delete(self, volume, client)
+        try:
+            if parent is not None:
+                self._delete_clone_parent_refs(client, parent, snapshot)
+        except self.rbd.ImageNotFound:
+            # The driver has done it: it forgets parents only of volumes that go at its first attempt.
+            pass
+
+    RBDDriver._delete_volume = delete_with_parents
 main()

@@ -91,6 +91,7 @@ impl Service for Images {
             identity: Some(Identity::new(instance, spec.keystone.as_ref())),
             cache: Some(Servers::new(instance, spec.cache.as_ref())),
             pools: stores.pools(),
+            calls: stores.calls(),
             secrets: stores.secrets(),
             components: vec![api(glance, &stores)],
             migrations: Migrations {

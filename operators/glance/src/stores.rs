@@ -4,6 +4,7 @@ use c5c3_api::blocks::{CephRbd, DeletionPolicy};
 use c5c3_api::openstack::{Glance, GlanceBackend, GlanceVolume, S3Bucket, VolumeAccess};
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::{Child, Ref, Step};
+use c5c3_service::network::Egress;
 use c5c3_service::rbd::Pool;
 use c5c3_service::service::NeededSecret;
 use c5c3_service::{BackingServices, Instance};
@@ -112,6 +113,11 @@ impl Stores {
             reason: "WaitingForS3Credentials",
         };
         self.buckets().flat_map(|bucket| KEYS.map(|key| needed(bucket, key))).collect()
+    }
+
+    /// What pods have to reach for the buckets among them.
+    pub(crate) fn calls(&self) -> Vec<Egress> {
+        self.buckets().flat_map(|bucket| Egress::to_url(bucket.endpoint.as_str(), &self.instance.namespace)).collect()
     }
 
     fn claim(&self, store: &Store) -> String {

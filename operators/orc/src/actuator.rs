@@ -10,12 +10,13 @@ use c5c3_kit::condition::ConditionState;
 use c5c3_kit::{
     Call, Controller, Farewell, Inputs, KindRef, Plan, Question, Ref, RemoteHandle, Step, Summary, Verdict, Wait,
 };
+use c5c3_openstack::Access;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value, json};
 
 use crate::conditions;
-use crate::keystone::{APPLIED, Access, Change, Collection, Keystone, Lookup, Which};
+use crate::keystone::{APPLIED, Change, Collection, Keystone, Lookup, Which};
 use crate::table::{Kind, Shape, kind_ref};
 use crate::view::{View, terminal, waiting};
 

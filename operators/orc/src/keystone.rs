@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use c5c3_kit::hash;
 use c5c3_kit::remote::{Action, Class, Failure, Remote, Verb};
-use c5c3_openstack::{Client, Clients, Cloud, CloudError, Credential, Error, Request, clouds};
+use c5c3_openstack::{Access, Client, Clients, Error, Request};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
@@ -22,37 +21,6 @@ const SINGLE: usize = 4;
 
 /// Where in an answer the digest of the password is that was set last, as far as this process knows.
 pub const APPLIED: &str = "c5c3_applied_secret";
-
-/// A cloud and a credential for it. Two are equal if their Secrets say the same.
-#[derive(Clone)]
-pub struct Access {
-    digest: String,
-    cloud: Cloud,
-    credential: Credential,
-}
-
-impl Access {
-    /// From the keys of a Secret.
-    pub fn parse(text: &str, name: &str, ca: Option<&str>) -> Result<Self, CloudError> {
-        let (cloud, credential) = clouds::parse(text, name, ca)?;
-        let digest = hash::of_json(&json!([text, name, ca]));
-        Ok(Self { digest, cloud, credential })
-    }
-}
-
-impl PartialEq for Access {
-    fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
-    }
-}
-
-impl Eq for Access {}
-
-impl Hash for Access {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.digest.hash(state);
-    }
-}
 
 /// A collection of resources.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -251,7 +219,7 @@ impl Action for Change {
 }
 
 /// Which list: the credential's digest and the collection.
-type ListKey = (String, Collection);
+type ListKey = ([u8; 32], Collection);
 
 #[derive(Default)]
 struct Shared {
@@ -264,7 +232,7 @@ struct Shared {
 pub struct Keystone {
     clients: Clients,
     lists: Mutex<HashMap<ListKey, Arc<tokio::sync::Mutex<Shared>>>>,
-    applied: Mutex<HashMap<(String, String), String>>,
+    applied: Mutex<HashMap<([u8; 32], String), String>>,
     period: Duration,
 }
 
@@ -276,13 +244,13 @@ impl Keystone {
 
     fn client(&self, access: &Access) -> Result<Client, Failure> {
         self.clients
-            .client(&access.cloud, &access.credential)
+            .client(access)
             .map_err(|error| Failure::new(Class::Refused, "InvalidCloud", error.to_string()))
     }
 
     fn shared(&self, access: &Access, collection: &Collection) -> Arc<tokio::sync::Mutex<Shared>> {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.entry((access.digest.clone(), collection.clone())).or_default().clone()
+        lists.entry((access.digest(), collection.clone())).or_default().clone()
     }
 
     /// The resources of a list that is new enough, or that many requests make worthwhile. It has what was there lately; that
@@ -322,13 +290,13 @@ impl Keystone {
 
     fn remember(&self, access: &Access, id: &str, hidden: &Hidden) {
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-        applied.insert((access.digest.clone(), id.to_owned()), hidden.digest());
+        applied.insert((access.digest(), id.to_owned()), hidden.digest());
     }
 
     fn with_applied(&self, access: &Access, mut resource: Value) -> Value {
         let id = resource["id"].as_str().unwrap_or_default().to_owned();
         let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(digest) = applied.get(&(access.digest.clone(), id)) {
+        if let Some(digest) = applied.get(&(access.digest(), id)) {
             resource[APPLIED] = digest.as_str().into();
         }
         resource

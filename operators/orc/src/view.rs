@@ -2,6 +2,7 @@
 
 use c5c3_api::orc::ManagementPolicy;
 use c5c3_kit::{Inputs, Ref, Wait};
+use c5c3_openstack::Access;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -9,7 +10,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 
 use crate::condition::Condition;
-use crate::keystone::{Access, Collection, Hidden, Owner};
+use crate::keystone::{Collection, Hidden, Owner};
 use crate::table::{Absent, Kind, Shape, Table, kind_ref};
 
 /// The lists of an application credential in Keystone.

@@ -222,6 +222,34 @@ class Cloud:
         services = self.request("GET", self.endpoint("volume") + "/os-services")[0].get("services", [])
         return any(one["binary"] == "cinder-backup" and one["state"] == "up" for one in services)
 
+    def volumes(self):
+        """What Cinder has, as options of Tempest: those of the section `volume`, and which features there are.
+
+        Without its newest microversion, Tempest skips all tests that need more than the first one. Tests of volume types ask for
+        the protocol and the vendor of a backend, and are those of LVM unless they are told.
+        """
+        base = self.endpoint("volume")
+        versions = [one["version"] for one in self.request("GET", base + "/")[0].get("versions", []) if one.get("version")]
+        pools = self.request("GET", base + "/scheduler-stats/get_pools?detail=True")[0].get("pools", [])
+        pools = [pool.get("capabilities", {}) for pool in pools]
+        options = {"max_microversion": versions[0]} if versions else {}
+        for option in ("storage_protocol", "vendor_name"):
+            values = {pool[option] for pool in pools if isinstance(pool.get(option), str)}
+            if len(values) == 1:
+                options[option] = values.pop()
+        backends = sorted({pool["volume_backend_name"] for pool in pools if pool.get("volume_backend_name")})
+        if len(backends) > 1:
+            options["backend_names"] = ",".join(backends)
+        return options, {"backup": self.has_backups(), "multi_backend": len(backends) > 1}
+
+    def caches_images(self):
+        """Whether Glance has a cache of images."""
+        try:
+            self.request("GET", self.endpoint("image") + "/v2/cache")
+        except Refused:
+            return False
+        return True
+
     def stores(self):
         """How many stores Glance has, which one alone does not tell."""
         try:

@@ -130,7 +130,10 @@ class Results:
         else:
             self.failed += 1
             self.failures.append(re.sub(r"\[[^\]]*\]$", "", test))
-        say("[%s/%s] %s ... %s" % (self.count(), self.total, test, "ok" if status == "success" else status))
+        outcome = "ok" if status == "success" else status
+        if status == "skip" and details.get("reason"):
+            outcome += ": " + shortened(details["reason"].strip(), 200)
+        say("[%s/%s] %s ... %s" % (self.count(), self.total, test, outcome))
         for name, text in details.items():
             # The log of a test is long, and its traceback says what failed.
             if status not in ("success", "xfail", "skip") and "traceback" in name:
@@ -253,6 +256,7 @@ class Run:
             raise Broken("the catalog has no service for %s; remove it from spec.tests.services" % ", ".join(missing))
         options, left_out = {}, []
         if "image" in asked:
+            options["image"] = {"image_caching_enabled": cloud.caches_images()}
             if cloud.stores() < 2:
                 left_out.append(NEEDS_STORES)
             if not self.is_set("image", "http_image"):
@@ -274,7 +278,7 @@ class Run:
             if external is not None:
                 options["network"] = {"public_network_id": external["id"], "floating_network_name": external["name"]}
         if "volume" in has and asked & {"volume"}:
-            options["volume-feature-enabled"] = {"backup": cloud.has_backups()}
+            options["volume"], options["volume-feature-enabled"] = cloud.volumes()
         return options, left_out
 
     def is_set(self, section, option):

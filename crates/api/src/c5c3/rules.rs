@@ -1,7 +1,7 @@
 //! What is wrong with a ControlPlane beyond its schema, and its second spellings.
 
 use c5c3_schema::Problem;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{ControlPlane, ControlPlaneSpec, CortexDomain, GlanceService, ImageStore, Template};
 use crate::alias::{Alias, alias};
@@ -117,7 +117,8 @@ fn without_korc(spec: &ControlPlaneSpec) -> Vec<Problem> {
         .collect()
 }
 
-/// What is wrong with the services' templates, by the rules of the services' own kinds.
+/// What is wrong with the services' templates, by the rules of the services' own kinds. The operator judges the whole specs, and
+/// also knows what is in the cluster.
 fn templates(spec: &ControlPlaneSpec) -> Vec<Problem> {
     let Some(services) = spec.services.as_ref() else { return Vec::new() };
     let templates: [(&str, &str, Option<&Template>); 6] = [
@@ -129,11 +130,37 @@ fn templates(spec: &ControlPlaneSpec) -> Vec<Problem> {
         ("cinder", "Cinder", services.cinder.as_ref().map(|service| &service.template)),
     ];
     let written = templates.into_iter().filter_map(|(service, kind, template)| Some((service, kind, template?)));
-    // Whether images may be on a volume of one node depends on it.
-    let images = services.glance.as_ref().and_then(|glance| glance.replicas);
-    let images: Vec<(&str, Value)> = images.map(|replicas| ("replicas", json!(replicas))).into_iter().collect();
-    let beside = |service: &str| if service == "glance" { images.as_slice() } else { &[] };
-    written.flat_map(|(service, kind, template)| template.problems(service, kind, beside(service))).collect()
+    written.flat_map(|(service, kind, template)| template.problems(service, kind, &projected(service, spec))).collect()
+}
+
+/// The fields of a service's spec that the ControlPlane sets, as far as rules of the service's kind depend on them.
+fn projected(service: &str, spec: &ControlPlaneSpec) -> Map<String, Value> {
+    let services = spec.services.as_ref();
+    match service {
+        "glance" => services.and_then(|services| services.glance.as_ref()).map(images).unwrap_or_default(),
+        "nova" => {
+            let named = spec.compute.as_ref().is_some_and(|compute| !compute.hypervisor_clusters.is_empty());
+            // The nodes of this cluster are hypervisors unless others are named.
+            if named { Map::new() } else { [("compute".to_owned(), json!({}))].into_iter().collect() }
+        }
+        _ => Map::new(),
+    }
+}
+
+/// Where images are stored, and by how many pods: whether a volume of one node is allowed depends on it.
+fn images(glance: &GlanceService) -> Map<String, Value> {
+    let on_a_volume = glance.backend.as_ref().is_some_and(|backend| backend.r#type == ImageStore::File);
+    let other = glance.template.0.get("storage").and_then(|storage| storage.get("backend"));
+    let storage = if on_a_volume {
+        Some(json!({"backend": "file"}))
+    } else {
+        // The Secret is that of the keys which are made for Glance; no rule depends on its name.
+        let pool = || json!({"rbd": {"cephSecretRef": {"name": "glance-ceph-credentials"}}});
+        other.is_none_or(|backend| backend == "rbd").then(pool)
+    };
+    let replicas = glance.replicas.map(|replicas| json!(replicas)).or_else(|| on_a_volume.then(|| json!(1)));
+    let fields = [("replicas", replicas), ("storage", storage)];
+    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// The cron expression that fires every `interval`, if there is one.
@@ -193,6 +220,26 @@ fn missing_services(spec: &ControlPlaneSpec) -> Vec<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn said(spec: &Value) -> Vec<String> {
+        let spec: ControlPlaneSpec = serde_json::from_value(spec.clone()).unwrap();
+        templates(&spec).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_template_repeats_nothing_that_the_control_plane_sets() {
+        let bucket = json!({"endpoint": "http://gateway", "bucket": "images", "secretRef": {"name": "objects"}});
+        let more = json!({"storage": {"stores": [{"name": "objects", "s3": bucket}]}});
+        let glance = |backend: &str| json!({"services": {"glance": {"backend": {"type": backend}, "template": more}}});
+        assert_eq!(said(&glance("rbd")), Vec::<String>::new());
+        assert_eq!(said(&glance("file")), Vec::<String>::new());
+        let cells = json!([{"name": "cell1", "nodeSelector": {"rack": "a"}}, {"name": "cell2", "nodeSelector": {"rack": "b"}}]);
+        let mut nova = json!({"services": {"nova": {"template": {"cells": cells}}}});
+        assert_eq!(said(&nova), Vec::<String>::new());
+        // Hypervisors of other clusters are named, so that nodes of this one are none.
+        nova["compute"] = json!({"hypervisorClusters": ["far"]});
+        assert!(said(&nova)[0].contains("selects nodes, but spec.compute is absent"), "{:?}", said(&nova));
+    }
 
     #[test]
     fn an_interval_becomes_a_schedule_or_is_refused() {

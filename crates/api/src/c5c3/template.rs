@@ -24,17 +24,17 @@ impl Template {
         self.0.is_empty()
     }
 
-    /// Everything that is wrong with it as the spec of that kind, beside fields that the ControlPlane writes itself, by its path
-    /// in a ControlPlane.
-    pub fn problems(&self, service: &str, kind: &str, beside: &[(&str, Value)]) -> Vec<Problem> {
+    /// Everything that is wrong with it as the spec of that kind, together with the fields that the ControlPlane sets beside it,
+    /// by its path in a ControlPlane.
+    pub fn problems(&self, service: &str, kind: &str, projected: &Map<String, Value>) -> Vec<Problem> {
         if self.is_empty() {
             return Vec::new();
         }
         let place = format!("spec.services.{service}.template");
         match self.kind(service, kind) {
             Some((kind, mut object)) => {
-                for (name, value) in beside.iter().filter(|(name, _)| !self.0.contains_key(*name)) {
-                    object["spec"][*name] = value.clone();
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    add_absent(spec, projected);
                 }
                 kind.check(&object, None).into_iter().map(|found| moved(found, &place)).collect()
             }
@@ -55,6 +55,18 @@ impl Template {
         let found = catalog::find(&version, kind)?;
         let metadata = json!({"name": service, "namespace": "default"});
         Some((found, json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": self.0})))
+    }
+}
+
+/// Adds the fields that a spec does not have, also within others. A field that both have differently is a conflict, which the
+/// operator tells with its reason.
+fn add_absent(spec: &mut Map<String, Value>, projected: &Map<String, Value>) {
+    for (name, value) in projected {
+        match (spec.get_mut(name), value) {
+            (Some(Value::Object(inner)), Value::Object(projected)) => add_absent(inner, projected),
+            (Some(_), _) => {}
+            (None, value) => drop(spec.insert(name.clone(), value.clone())),
+        }
     }
 }
 
@@ -84,8 +96,26 @@ mod tests {
     use super::*;
 
     fn said(template: &Value) -> Vec<String> {
+        beside(template, &json!({}))
+    }
+
+    fn beside(template: &Value, projected: &Value) -> Vec<String> {
         let template: Template = serde_json::from_value(template.clone()).unwrap();
-        template.problems("glance", "Glance", &[]).iter().map(ToString::to_string).collect()
+        let found = template.problems("glance", "Glance", projected.as_object().unwrap());
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_template_is_judged_together_with_what_is_projected() {
+        let more = json!({"storage": {"stores": [{"name": "archive", "file": {"accessMode": "ReadWriteMany"}}]}});
+        let alone = said(&more);
+        assert!(alone[0].contains("has backend rbd without a pool"), "{alone:?}");
+        let pool = json!({"storage": {"rbd": {"cephSecretRef": {"name": "keys"}}}, "replicas": 2});
+        assert_eq!(beside(&more, &pool), Vec::<String>::new());
+        // What is projected does not hide what is wrong with the rest.
+        let lonely = json!({"storage": {"stores": [{"name": "archive", "file": {}}]}});
+        let said = beside(&lonely, &pool);
+        assert!(said[0].starts_with("spec.services.glance.template.storage.stores[archive].file: "), "{said:?}");
     }
 
     #[test]

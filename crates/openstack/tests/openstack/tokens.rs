@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use c5c3_openstack::identity::UserFilter;
-use c5c3_openstack::{Clients, Cloud, Credential, Error, Options};
+use c5c3_openstack::{Access, Clients, Cloud, Credential, Error, Options};
 use http::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -161,13 +161,13 @@ async fn the_absence_of_ones_own_user_is_an_answer_if_it_was_asked_for() {
 async fn equal_credentials_share_a_client_and_its_token() {
     let stage = stage().await;
     let clients = Clients::new(Options { clock: stage.clock.clone(), ..Options::default() });
-    let cloud = Cloud::new(stage.keystone.url());
+    let access = |credential| Access::new(Cloud::new(stage.keystone.url()), credential);
     for _ in 0..3 {
-        clients.client(&cloud, &credential()).unwrap().users().list(&UserFilter::default()).await.unwrap();
+        clients.client(&access(credential())).unwrap().users().list(&UserFilter::default()).await.unwrap();
     }
     assert_eq!(stage.authentications(), 1);
     let rotated = Credential::Application { id: "a2".into(), secret: SECRET.into() };
-    clients.client(&cloud, &rotated).unwrap().subject().await.unwrap();
+    clients.client(&access(rotated)).unwrap().subject().await.unwrap();
     assert_eq!(stage.authentications(), 2);
 }
 
@@ -175,17 +175,17 @@ async fn equal_credentials_share_a_client_and_its_token() {
 async fn a_client_that_was_not_asked_for_within_an_hour_is_dropped() {
     let stage = stage().await;
     let clients = Clients::new(Options { clock: stage.clock.clone(), ..Options::default() });
-    let cloud = Cloud::new(stage.keystone.url());
-    let first = clients.client(&cloud, &credential()).unwrap();
+    let access = Access::new(Cloud::new(stage.keystone.url()), credential());
+    let first = clients.client(&access).unwrap();
     for _ in 0..3 {
         stage.clock.advance(Duration::from_mins(59));
-        clients.client(&cloud, &credential()).unwrap();
+        clients.client(&access).unwrap();
     }
     first.subject().await.unwrap();
-    clients.client(&cloud, &credential()).unwrap().subject().await.unwrap();
+    clients.client(&access).unwrap().subject().await.unwrap();
     assert_eq!(stage.authentications(), 1, "it is asked for all the time");
     stage.clock.advance(Duration::from_hours(1));
-    clients.client(&cloud, &credential()).unwrap().subject().await.unwrap();
+    clients.client(&access).unwrap().subject().await.unwrap();
     first.subject().await.unwrap();
     assert_eq!(stage.authentications(), 3, "the two clients have a token each");
 }

@@ -86,7 +86,7 @@ pub(super) fn problems(cloud: &Cloud) -> Vec<Problem> {
         if !conflicts.is_empty() {
             return conflicts;
         }
-        Template(decided.over(&template)).problems(part.name, &kind().resource.kind, &[])
+        Template(decided.over(&template)).problems(part.name, &kind().resource.kind, &Map::new())
     };
     cloud.parts().flat_map(problems).collect()
 }

@@ -1,42 +1,23 @@
 //! The one question that a rotation has for Keystone: whether it accepts an application credential.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
-use c5c3_kit::hash;
 use c5c3_kit::remote::{Action, Class, Failure, Remote, Verb};
-use c5c3_openstack::{Client, Cloud, Credential, Error, Options};
-use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use c5c3_openstack::{Access, Client, Cloud, Credential, Error, Options};
+use secrecy::SecretString;
 
 /// Whether Keystone accepts an application credential.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SignIn {
-    cloud: Cloud,
+    access: Access,
     id: String,
-    secret: SecretString,
-    digest: String,
 }
 
 impl SignIn {
     /// With this id and secret.
     pub(crate) fn new(cloud: &Cloud, id: &str, secret: &SecretString) -> Self {
-        let digest = hash::of_json(&json!([cloud.auth_url, cloud.ca, id, secret.expose_secret()]));
-        Self { cloud: cloud.clone(), id: id.to_owned(), secret: secret.clone(), digest }
-    }
-}
-
-impl PartialEq for SignIn {
-    fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
-    }
-}
-
-impl Eq for SignIn {}
-
-impl Hash for SignIn {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.digest.hash(state);
+        let credential = Credential::Application { id: id.to_owned(), secret: secret.clone() };
+        Self { access: Access::new(cloud.clone(), credential), id: id.to_owned() }
     }
 }
 
@@ -80,8 +61,8 @@ impl Remote for SignIns {
     const NAME: &'static str = "keystone";
 
     async fn ask(&self, question: &SignIn) -> Result<bool, Failure> {
-        let credential = Credential::Application { id: question.id.clone(), secret: question.secret.clone() };
-        let client = Client::new(question.cloud.clone(), credential, self.options.clone())
+        let (cloud, credential) = (question.access.cloud().clone(), question.access.credential().clone());
+        let client = Client::new(cloud, credential, self.options.clone())
             .map_err(|error| Failure::new(Class::Refused, "InvalidCloud", error.to_string()))?;
         match client.subject().await {
             Ok(_) => Ok(true),

@@ -110,6 +110,25 @@ fn a_volume_of_one_node_is_held_by_one_pod_at_a_time() {
     assert_eq!(strategy("ReadWriteMany"), "RollingUpdate");
 }
 
+#[test]
+fn pods_may_reach_the_buckets() {
+    let egress = |endpoint: &str| {
+        let bucket = json!({"endpoint": endpoint, "bucket": "images", "secretRef": {"name": "glance-s3"}});
+        let plan = plan(&json!({"storage": {"backend": "s3", "s3": bucket}}));
+        let mut policies = plan.children().filter(|child| child.resource.kind == "NetworkPolicy");
+        let policy = policies.find(|policy| policy.object.metadata.name.as_deref() == Some("gate-api")).unwrap();
+        policy.object.data["spec"]["egress"].as_array().unwrap().last().cloned().unwrap()
+    };
+    assert_eq!(egress("https://s3.example.net"), json!({"ports": [{"port": 443, "protocol": "TCP"}]}));
+    assert_eq!(
+        egress("http://gateway.rook-ceph.svc:8080"),
+        json!({
+            "ports": [{"port": 1, "endPort": 65535, "protocol": "TCP"}],
+            "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "rook-ceph"}}}],
+        })
+    );
+}
+
 /// What `CephConnected` says once a pod serves and answered so.
 fn connected(answer: Option<Result<(), &str>>) -> String {
     let serving = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gate-api", "namespace": "cloud"},

@@ -62,6 +62,7 @@ class Telling(unittest.TestCase):
         self.assertEqual([told[key] for key in ("passed", "failed", "skipped", "total")], [1, 2, 1, 4])
         self.assertEqual(told["failures"], ["setUpClass (tempest.D)", "tempest.c"])
         self.assertIn("Traceback: 409", said.getvalue())
+        self.assertIn("tempest.b[id-2] ... skip: why\n", said.getvalue())
         self.assertNotIn("much", said.getvalue())
 
     def test_a_message_fits_and_names_as_many_tests_as_it_can(self):

@@ -7,6 +7,7 @@ use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::openstack::Keystone;
 use c5c3_kit::ownership::{MANAGED_BY, label};
 use c5c3_kit::{Child, Inputs, Ref, Wait};
+use c5c3_openstack::Access;
 use c5c3_service::{Instance, tls};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -17,7 +18,6 @@ use serde_json::{Value, json};
 use super::super::accounts::{ADMIN_SECRET, admin};
 use super::super::cloud::Cloud;
 use super::super::keystone::{admin_user, public_endpoint};
-use super::keystone::Access;
 
 /// The Secret with the administrator's password as a clouds.yaml.
 pub(super) const ADMIN_CLOUDS: &str = "k-orc-admin-clouds-yaml";

@@ -4,6 +4,7 @@
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::orc::{Endpoint, Service};
 use c5c3_kit::{Call, Child, Inputs, Step};
+use c5c3_openstack::Access;
 use c5c3_service::instance;
 use kube::api::DynamicObject;
 use serde_json::json;
@@ -12,7 +13,7 @@ use super::super::cloud::Cloud;
 use super::super::part::Part;
 use super::super::parts::{CINDER, GLANCE, NEUTRON, NOVA, PLACEMENT};
 use super::super::services;
-use super::keystone::{Access, Answer, Keystone, Question, SetRegion};
+use super::keystone::{Answer, Keystone, Question, SetRegion};
 use super::object::{As, managed};
 use super::{access, unready};
 

@@ -5,11 +5,12 @@ use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::openstack::Keystone as KeystoneObject;
 use c5c3_api::orc::User;
 use c5c3_kit::{Inputs, Ref, Wait};
+use c5c3_openstack::Access;
 use kube::ResourceExt;
 
 use super::super::cloud::Cloud;
 use super::access;
-use super::keystone::{Access, Answer, Keystone, Question};
+use super::keystone::{Answer, Keystone, Question};
 use super::users::{Account, accounts};
 
 /// The annotation of a ControlPlane that lists users to adopt, with commas between them.

@@ -2,46 +2,13 @@
 //! objects of K-ORC.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
-use c5c3_kit::hash;
 use c5c3_kit::remote::{Action, Class, Failure, Remote, Verb};
 use c5c3_openstack::identity::{Endpoint, EndpointFilter, EndpointUpdate, User, UserFilter};
-use c5c3_openstack::{Client, Clients, Cloud, CloudError, Credential, Error, Options, clouds};
-use serde_json::json;
+use c5c3_openstack::{Access, Client, Clients, Error, Options};
 
 /// The id of the domain that service users are in.
 const DOMAIN: &str = "default";
-
-/// A cloud and a credential for it. Two are equal if their clouds.yaml say the same.
-#[derive(Clone)]
-pub(crate) struct Access {
-    digest: String,
-    cloud: Cloud,
-    credential: Credential,
-}
-
-impl Access {
-    /// From the keys of a Secret.
-    pub(super) fn parse(text: &str, name: &str, ca: Option<&str>) -> Result<Self, CloudError> {
-        let (cloud, credential) = clouds::parse(text, name, ca)?;
-        Ok(Self { digest: hash::of_json(&json!([text, name, ca])), cloud, credential })
-    }
-}
-
-impl PartialEq for Access {
-    fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
-    }
-}
-
-impl Eq for Access {}
-
-impl Hash for Access {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.digest.hash(state);
-    }
-}
 
 /// What Keystone is asked.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -102,7 +69,7 @@ impl Keystone {
     }
 
     fn client(&self, access: &Access) -> Result<Client, Failure> {
-        let client = self.clients.client(&access.cloud, &access.credential);
+        let client = self.clients.client(access);
         client.map_err(|error| Failure::new(Class::Refused, "InvalidCloud", error.to_string()))
     }
 }
