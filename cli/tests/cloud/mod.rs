@@ -1,6 +1,7 @@
 //! A cloud of a test's own, the ControlPlane `lab` in the namespace `cloud`, and its Keystone as clients see it.
 #![allow(dead_code)]
 
+pub mod accounts;
 pub mod http;
 pub mod load;
 

@@ -3,18 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cloud::accounts::{database_account, database_says, value};
 use crate::cloud::http::{Server, ask};
 use crate::cloud::load::Load;
 use crate::cloud::{Cloud, Identity};
 
 /// The rotations of the services.
 const ROTATIONS: [&str; 3] = ["placement-rotation", "placement-database-rotation", "keystone-database-rotation"];
-
-/// Asks `account.sh NAME POD`, with the password on standard input, whether the database accepts an account.
-const ACCOUNT: &str = r#"
-kubectl -n cloud exec -i "$2" -- sh -c '
-    MYSQL_PWD=$(cat) exec timeout 20 mariadb --no-defaults --skip-ssl --connect-timeout=5 -u "$0" -h 127.0.0.1 -Nse "SELECT 1"' "$1" 2>&1
-"#;
 
 /// A new token, which Keystone makes for an older one and then judges.
 fn keystone(identity: Identity, token: &str) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
@@ -37,24 +32,6 @@ fn placement(cloud: &Cloud, token: &str) -> impl Fn() -> Result<(), String> + Se
     }
 }
 
-fn value(cloud: &Cloud, secret: &str, key: &str) -> String {
-    cloud.machine.ok(&format!("kubectl -n cloud get secret {secret} -o jsonpath='{{.data.{key}}}' | base64 -d"))
-}
-
-/// A database account as a service reads it.
-fn account(cloud: &Cloud, service: &str) -> (String, String) {
-    let secret = format!("{service}-db-credentials");
-    (value(cloud, &secret, "username"), value(cloud, &secret, "password"))
-}
-
-/// What the database says to an account: `1`, or why it refuses.
-fn tried(cloud: &Cloud, (username, password): &(String, String)) -> String {
-    cloud.machine.write("account.sh", ACCOUNT);
-    cloud.machine.write("password", password);
-    let pod = cloud.machine.ok("kubectl -n cloud get mariadb mariadb -o jsonpath='{.status.currentPrimary}'");
-    cloud.machine.ok(&format!("sh account.sh {username} {pod} < password || true"))
-}
-
 /// Rotates twice: the second rotation revokes the credentials of before the first.
 pub fn loses_no_request_and_ends_the_old_credentials(cloud: &Cloud) {
     let credential = || {
@@ -63,9 +40,9 @@ pub fn loses_no_request_and_ends_the_old_credentials(cloud: &Cloud) {
     };
     let old = credential();
     cloud.identity.sign_in_with(&old.0, &old.1).unwrap();
-    let old_accounts = ["placement", "keystone"].map(|service| account(cloud, service));
+    let old_accounts = ["placement", "keystone"].map(|service| database_account(cloud, service));
     for account in &old_accounts {
-        assert_eq!(tried(cloud, account).trim(), "1");
+        assert_eq!(database_says(cloud, account).trim(), "1");
     }
     let token = cloud.identity.sign_in().unwrap();
     let loads = [
@@ -88,15 +65,15 @@ pub fn loses_no_request_and_ends_the_old_credentials(cloud: &Cloud) {
     cloud.identity.sign_in_with(&new.0, &new.1).unwrap();
     for (service, old) in ["placement", "keystone"].into_iter().zip(&old_accounts) {
         // The account of before the first rotation has its name again, and another password.
-        assert!(tried(cloud, old).contains("Access denied"), "{}", tried(cloud, old));
-        assert_eq!(tried(cloud, &account(cloud, service)).trim(), "1");
+        assert!(database_says(cloud, old).contains("Access denied"), "{}", database_says(cloud, old));
+        assert_eq!(database_says(cloud, &database_account(cloud, service)).trim(), "1");
     }
     let listed = cloud.machine.ok("$C5C3 credentials -n cloud --data $PWD/data");
     eprintln!("{listed}");
     for line in ["placement-b", "keystone-b", "database account", "application credential"] {
         assert!(listed.contains(line), "{line}: {listed}");
     }
-    for secret in [&new.1, &account(cloud, "placement").1, &account(cloud, "keystone").1] {
+    for secret in [&new.1, &database_account(cloud, "placement").1, &database_account(cloud, "keystone").1] {
         assert!(!listed.contains(secret.as_str()), "a value is printed");
     }
 }

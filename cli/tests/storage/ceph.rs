@@ -1,7 +1,5 @@
 //! Images and volumes in a Ceph that is added to a cloud that runs.
 
-use crate::cloud::http::{Server, ask};
-use crate::cloud::load::Load;
 use crate::cloud::{Cloud, client};
 use crate::images::{downloaded, upload};
 
@@ -56,7 +54,7 @@ fn condition(object: &str, name: &str, field: &str) -> String {
 }
 
 /// A command where the monitor is, as the administrator of Ceph.
-fn ceph(command: &str) -> String {
+pub fn ceph(command: &str) -> String {
     format!("kubectl -n rook-ceph exec deploy/rook-ceph-mon-a -- {command}")
 }
 
@@ -91,9 +89,29 @@ pub fn a_volume_of_an_image_shares_its_data(cloud: &Cloud) {
     assert!(info.contains(&format!("parent: images/{id}@snap")), "{info}");
 }
 
-pub fn volumes_grow_are_copied_and_go(cloud: &Cloud) {
+/// The free space of the backend as the status has it, in GiB.
+fn free(cloud: &Cloud) -> u32 {
     let free = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[0].availableCapacityGb}'";
     cloud.machine.eventually(&format!("[ \"$({free})\" -gt 0 ] && echo some"), "some");
+    cloud.machine.ok(free).parse().unwrap()
+}
+
+/// Volumes are made, grown, copied and deleted while the storage fills by two GiB and empties again: the status says both.
+pub fn volumes_grow_are_copied_and_go(cloud: &Cloud) {
+    let before = free(cloud);
+    cloud.machine.ok(&ceph("rbd create volumes/filling --size 2G"));
+    cloud.machine.ok(&ceph("rbd bench --io-type write --io-size 4M --io-total 2G --io-pattern seq volumes/filling > /dev/null"));
+    volumes_of_volumes(cloud);
+    let follows = |test: &str| {
+        let free = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[0].availableCapacityGb}'";
+        cloud.machine.eventually(&format!("[ \"$({free})\" {test} ] && echo follows"), "follows");
+    };
+    follows(&format!("-le {}", before - 2));
+    cloud.machine.ok(&ceph("rbd rm --no-progress volumes/filling"));
+    follows(&format!("-ge {}", before - 1));
+}
+
+fn volumes_of_volumes(cloud: &Cloud) {
     cloud.openstack("volume create --size 1 first");
     cloud.machine.eventually(&status("first"), "available");
     cloud.openstack("volume set --size 2 first");
@@ -104,9 +122,11 @@ pub fn volumes_grow_are_copied_and_go(cloud: &Cloud) {
     cloud.machine.eventually(&status("second"), "available");
     cloud.openstack("volume create --source second --size 2 third");
     cloud.machine.eventually(&status("third"), "available");
-    for name in ["third", "second"] {
+    // The source goes first: it stays in the pool under another name until its copy is gone.
+    for name in ["second", "third"] {
         delete(cloud, name);
     }
+    cloud.machine.eventually(&ceph("rbd ls volumes | grep deleted || true"), "");
     cloud.openstack("volume snapshot delete moment");
     cloud.machine.eventually(&client("volume snapshot list -f value"), "");
     delete(cloud, "first");
@@ -186,40 +206,6 @@ pub fn a_backend_comes_and_goes_while_volumes_are_made(cloud: &Cloud) {
         it.eventually(&status(volume), "available");
         delete(cloud, volume);
     }
-}
-
-/// The user of Glance is replaced twice while images are read. The second time the first one's key ends.
-pub fn a_key_is_rotated_while_images_are_read(cloud: &Cloud) {
-    let it = &cloud.machine;
-    let (id, _) = upload(cloud, "read 1 0");
-    let key = || it.ok(&ceph("sh -c 'ceph auth ls -f json 2>/dev/null'"));
-    let of = |text: &str, user: &str| {
-        // A slow connection makes `kubectl` say something before it.
-        let json = &text[text.find('{').unwrap_or_else(|| panic!("{text}"))..];
-        let all = serde_json::Deserializer::from_str(json).into_iter::<serde_json::Value>().next().unwrap().unwrap();
-        let found = all["auth_dump"].as_array().unwrap().iter().find(|one| one["entity"] == user).cloned();
-        found.map(|one| one["key"].as_str().unwrap().to_owned())
-    };
-    let old = of(&key(), "client.glance").unwrap();
-    let address = it.ok("kubectl -n cloud get service glance -o jsonpath='{.spec.clusterIP}'");
-    let server = Server::plain(format!("{address}:9292").parse().unwrap());
-    let token = cloud.identity.sign_in().unwrap();
-    let load = Load::start("glance", 20, move || {
-        let answer = ask(&server, "GET", &format!("/v2/images/{id}/file"), &[("X-Auth-Token", &token)], "")?;
-        if answer.status == 200 { Ok(()) } else { Err(format!("{}: {}", answer.status, answer.body)) }
-    });
-    for _ in 0..2 {
-        let said = it.ok("$C5C3 rotate glance-ceph-rotation -n cloud --wait --data $PWD/data");
-        assert!(said.contains("the new credential is in use"), "{said}");
-    }
-    let failures = load.end();
-    assert!(failures.is_empty(), "{failures:#?}");
-    let now = key();
-    let new = of(&now, "client.glance").unwrap();
-    assert!(new != old && of(&now, "client.glance-b").is_some(), "the second user has its grace");
-    let listed = it.ok("$C5C3 credentials -n cloud --data $PWD/data");
-    assert!(listed.contains("Ceph user") && !listed.contains(&new), "{listed}");
-    cloud.openstack("image delete read");
 }
 
 /// The only disk goes, is said to be gone, and comes back with what was on it.

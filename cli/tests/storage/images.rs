@@ -32,6 +32,24 @@ pub fn a_slow_upload_outlives_every_limit(cloud: &Cloud) {
     assert_eq!(cloud.openstack("image list -f value -c Name"), "");
 }
 
+/// uWSGI forgets a signal to end that comes before it serves, and a pod that takes uploads has an hour.
+pub fn a_pod_that_is_deleted_while_it_starts_ends(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let pod = |uid: &str| {
+        let started = format!("{{range .items[?(@.metadata.uid!=\"{uid}\")]}}{{.metadata.uid}} {{.status.containerStatuses[0].started}} {{.metadata.name}}{{end}}");
+        format!("kubectl -n cloud get pods -l app.kubernetes.io/name=glance,app.kubernetes.io/component=api -o jsonpath='{started}'")
+    };
+    let first = it.ok(&pod(""));
+    let (uid, name) = (first.split(' ').next().unwrap(), first.rsplit(' ').next().unwrap());
+    it.ok(&format!("kubectl -n cloud delete pod {name} --wait=false"));
+    it.eventually(&format!("{} | cut -d' ' -f2", pod(uid)), "true");
+    let second = it.ok(&pod(uid));
+    let name = second.rsplit(' ').next().unwrap();
+    it.ok(&format!("kubectl -n cloud delete pod {name} --timeout=150s"));
+    cloud.settle();
+    it.eventually(&client("image list -f value -c Name"), "");
+}
+
 pub fn an_image_is_on_two_stores(cloud: &Cloud) {
     let (id, digest) = upload(cloud, "twice 8 0");
     cloud.openstack(&format!("image import --method copy-image {id} --store second"));

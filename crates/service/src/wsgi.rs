@@ -141,7 +141,10 @@ impl Wsgi {
         let scheme = self.tls.then_some("https");
         let entry = json!({"application": self.application, "hooks": self.hooks, "warm": self.warm, "scheme": scheme});
         let settings = self.file("entry", "json");
-        let program = include_str!("entry.py").replace("entry.json", &settings);
+        let mut program = include_str!("entry.py").replace("entry.json", &settings);
+        if self.uploads {
+            program.push_str(include_str!("loaded.py"));
+        }
         let mut files = vec![
             (self.file("uwsgi", "ini"), self.uwsgi().into()),
             (self.file("entry", "py"), program.into()),
@@ -226,6 +229,11 @@ impl Wsgi {
         let script = format!("{}/drain.py", self.folder);
         let mut command = vec![python, "-IS".into(), script, self.port.to_string()];
         command.extend((self.own_port() != self.port).then(|| self.own_port().to_string()));
+        if self.uploads {
+            // `loaded.py` looks for the mark. Where nothing is uploaded, a pod has a minute in any case.
+            let mark = ["sh", "-c", r#"touch /run/draining; exec "$@""#, "drain"];
+            command.splice(0..0, mark.map(ToOwned::to_owned));
+        }
         let exec = ExecAction { command: Some(command) };
         Lifecycle {
             pre_stop: Some(LifecycleHandler { exec: Some(exec), ..LifecycleHandler::default() }),

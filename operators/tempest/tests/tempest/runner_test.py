@@ -95,6 +95,24 @@ class Preparation(unittest.TestCase):
             self.run.prepare({"identity", "compute", "network"})
         self.assertEqual(self.run.prepare({"identity"}), ({}, []))
 
+    def test_volumes_are_tested_as_the_backends_are(self):
+        def pool(name, protocol):
+            return {"capabilities": {"volume_backend_name": name, "storage_protocol": protocol, "vendor_name": "Open Source"}}
+
+        answers = {
+            "/": {"versions": [{"id": "v3.0", "version": "3.71"}]},
+            "/os-services": {"services": [{"binary": "cinder-backup", "state": "up"}]},
+            "/scheduler-stats/get_pools?detail=True": {"pools": [pool("fast", "ceph")]},
+        }
+        self.run.cloud.request = lambda method, url: (answers[url.removeprefix("http://v/v3")], {})
+        options, features = self.run.cloud.volumes()
+        self.assertEqual(options, {"max_microversion": "3.71", "storage_protocol": "ceph", "vendor_name": "Open Source"})
+        self.assertEqual(features, {"backup": True, "multi_backend": False})
+        answers["/scheduler-stats/get_pools?detail=True"]["pools"].append(pool("slow", "NFS"))
+        options, features = self.run.cloud.volumes()
+        self.assertEqual((options["backend_names"], "storage_protocol" in options), ("fast,slow", False))
+        self.assertTrue(features["multi_backend"])
+
     def test_what_a_user_has_set_stays(self):
         with tempfile.TemporaryDirectory() as folder, mock.patch.object(run, "HERE", folder):
             with open(os.path.join(folder, "tempest.conf"), "w") as file:
