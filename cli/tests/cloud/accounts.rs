@@ -30,6 +30,7 @@ pub fn database_says(cloud: &Cloud, (username, password): &(String, String)) -> 
 /// Whether the message broker accepts an account: `accepted` or `refused`.
 pub fn broker_says(cloud: &Cloud, (username, password): &(String, String)) -> String {
     cloud.machine.write("password", password);
-    let ask = format!("kubectl -n cloud exec -i rabbitmq-server-0 -c rabbitmq -- rabbitmqctl authenticate_user {username}");
+    let ask =
+        format!("kubectl -n cloud exec -i rabbitmq-server-0 -c rabbitmq -- rabbitmqctl authenticate_user {username}");
     cloud.machine.ok(&format!("if {ask} < password > asked.txt 2>&1; then echo accepted; else echo refused; fi"))
 }

@@ -90,25 +90,21 @@ pub fn a_volume_of_an_image_shares_its_data(cloud: &Cloud) {
 }
 
 /// The free space of the backend as the status has it, in GiB.
-fn free(cloud: &Cloud) -> u32 {
-    let free = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[0].availableCapacityGb}'";
-    cloud.machine.eventually(&format!("[ \"$({free})\" -gt 0 ] && echo some"), "some");
-    cloud.machine.ok(free).parse().unwrap()
-}
+const FREE: &str = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[0].availableCapacityGb}'";
 
 /// Volumes are made, grown, copied and deleted while the storage fills by two GiB and empties again: the status says both.
 pub fn volumes_grow_are_copied_and_go(cloud: &Cloud) {
-    let before = free(cloud);
+    let is = |test: &str| cloud.machine.eventually(&format!("[ \"$({FREE})\" {test} ] && echo yes"), "yes");
+    is("-gt 2");
+    let before: u32 = cloud.machine.ok(FREE).parse().unwrap();
     cloud.machine.ok(&ceph("rbd create volumes/filling --size 2G"));
-    cloud.machine.ok(&ceph("rbd bench --io-type write --io-size 4M --io-total 2G --io-pattern seq volumes/filling > /dev/null"));
+    cloud
+        .machine
+        .ok(&ceph("rbd bench --io-type write --io-size 4M --io-total 2G --io-pattern seq volumes/filling > /dev/null"));
     volumes_of_volumes(cloud);
-    let follows = |test: &str| {
-        let free = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[0].availableCapacityGb}'";
-        cloud.machine.eventually(&format!("[ \"$({free})\" {test} ] && echo follows"), "follows");
-    };
-    follows(&format!("-le {}", before - 2));
+    is(&format!("-le {}", before - 2));
     cloud.machine.ok(&ceph("rbd rm --no-progress volumes/filling"));
-    follows(&format!("-ge {}", before - 1));
+    is(&format!("-ge {}", before - 1));
 }
 
 fn volumes_of_volumes(cloud: &Cloud) {

@@ -23,7 +23,8 @@ grep -L "the new credential is in use" rotated-*.txt || true
 type Request = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 fn server(cloud: &Cloud, service: &str, port: u16) -> Server {
-    let address = cloud.machine.ok(&format!("kubectl -n cloud get service {service} -o jsonpath='{{.spec.clusterIP}}'"));
+    let address =
+        cloud.machine.ok(&format!("kubectl -n cloud get service {service} -o jsonpath='{{.spec.clusterIP}}'"));
     Server::plain(format!("{address}:{port}").parse().unwrap())
 }
 

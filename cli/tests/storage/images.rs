@@ -36,8 +36,12 @@ pub fn a_slow_upload_outlives_every_limit(cloud: &Cloud) {
 pub fn a_pod_that_is_deleted_while_it_starts_ends(cloud: &Cloud) {
     let it = &cloud.machine;
     let pod = |uid: &str| {
-        let started = format!("{{range .items[?(@.metadata.uid!=\"{uid}\")]}}{{.metadata.uid}} {{.status.containerStatuses[0].started}} {{.metadata.name}}{{end}}");
-        format!("kubectl -n cloud get pods -l app.kubernetes.io/name=glance,app.kubernetes.io/component=api -o jsonpath='{started}'")
+        let started = format!(
+            "{{range .items[?(@.metadata.uid!=\"{uid}\")]}}{{.metadata.uid}} {{.status.containerStatuses[0].started}} {{.metadata.name}}{{end}}"
+        );
+        format!(
+            "kubectl -n cloud get pods -l app.kubernetes.io/name=glance,app.kubernetes.io/component=api -o jsonpath='{started}'"
+        )
     };
     let first = it.ok(&pod(""));
     let (uid, name) = (first.split(' ').next().unwrap(), first.rsplit(' ').next().unwrap());

@@ -18,9 +18,6 @@ pub(crate) const STAGING: &str = "/var/lib/glance/staging";
 pub(crate) const TASKS: &str = "/var/lib/glance/tasks";
 pub(crate) const CACHE: &str = "/var/lib/glance/cache";
 
-/// What region a store without regions takes.
-const REGION: &str = "us-east-1";
-
 /// The keys of a bucket's Secret.
 const KEYS: [&str; 2] = ["AccessKey", "SecretKey"];
 
@@ -221,7 +218,10 @@ impl Store {
                 let secret = bucket.secret_ref.name.to_string();
                 let [access, key] = KEYS.map(|key| backing.secret(&secret, key));
                 conf.set(section, "s3_store_host", bucket.endpoint.to_string())?;
-                conf.set(section, "s3_store_region_name", bucket.region.as_deref().unwrap_or(REGION))?;
+                // A bucket that is made is asked for in it, which object stores without regions refuse.
+                if let Some(region) = &bucket.region {
+                    conf.set(section, "s3_store_region_name", region.as_str())?;
+                }
                 conf.set(section, "s3_store_access_key", access)?;
                 conf.set(section, "s3_store_secret_key", key)?;
                 conf.set(section, "s3_store_bucket", bucket.bucket.as_str())?;

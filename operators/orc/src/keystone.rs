@@ -243,9 +243,7 @@ impl Keystone {
     }
 
     fn client(&self, access: &Access) -> Result<Client, Failure> {
-        self.clients
-            .client(access)
-            .map_err(|error| Failure::new(Class::Refused, "InvalidCloud", error.to_string()))
+        self.clients.client(access).map_err(|error| Failure::new(Class::Refused, "InvalidCloud", error.to_string()))
     }
 
     fn shared(&self, access: &Access, collection: &Collection) -> Arc<tokio::sync::Mutex<Shared>> {

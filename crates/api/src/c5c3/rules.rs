@@ -233,7 +233,8 @@ mod tests {
         let glance = |backend: &str| json!({"services": {"glance": {"backend": {"type": backend}, "template": more}}});
         assert_eq!(said(&glance("rbd")), Vec::<String>::new());
         assert_eq!(said(&glance("file")), Vec::<String>::new());
-        let cells = json!([{"name": "cell1", "nodeSelector": {"rack": "a"}}, {"name": "cell2", "nodeSelector": {"rack": "b"}}]);
+        let cells =
+            json!([{"name": "cell1", "nodeSelector": {"rack": "a"}}, {"name": "cell2", "nodeSelector": {"rack": "b"}}]);
         let mut nova = json!({"services": {"nova": {"template": {"cells": cells}}}});
         assert_eq!(said(&nova), Vec::<String>::new());
         // Hypervisors of other clusters are named, so that nodes of this one are none.

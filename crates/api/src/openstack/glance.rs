@@ -224,7 +224,7 @@ pub struct S3Bucket {
     pub bucket: String,
     /// The Secret with `AccessKey` and `SecretKey`, as Rook makes for a CephObjectStoreUser.
     pub secret_ref: S3SecretRef,
-    /// The region; `us-east-1` when absent, which stores without regions take.
+    /// The region that the bucket is made in; none when absent, for object stores without regions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9-]+$"))]
     pub region: Option<String>,
