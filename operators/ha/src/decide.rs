@@ -49,6 +49,12 @@ impl Host {
         self.is_fenced() && self.power != Power::Ready && self.reported.as_deref() == Some(EVACUATED)
     }
 
+    /// Whether there may be something to do about it, or to tell.
+    pub fn is_of_interest(&self) -> bool {
+        let concerns = self.power != Power::Ready || self.fenced_at.is_some() || self.reported.is_some();
+        concerns && !self.is_evacuated()
+    }
+
     /// Since when it is failed: lost for longer than the policy's patience.
     fn failed_since(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
         match self.power {

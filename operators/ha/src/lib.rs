@@ -93,10 +93,14 @@ pub fn operator(_cross_namespace: bool) -> Operator {
     let clients = Arc::new(Clients::new(options));
     let compute: Make<dyn Compute> = Box::new(move |client, namespace| {
         let clients = clients.clone();
-        Box::pin(async move { Nova::read(&clients, client, &namespace).await.map(|nova| Arc::new(nova) as _) })
+        Box::pin(async move {
+            Nova::read(&clients, client, &namespace).await.map(|nova| Arc::new(nova) as Arc<dyn Compute>)
+        })
     });
     let fencer: Make<dyn Fencer> = Box::new(|client, namespace| {
-        Box::pin(async move { Webhook::read(client, &namespace).await.map(|webhook| Arc::new(webhook) as _) })
+        Box::pin(
+            async move { Webhook::read(client, &namespace).await.map(|webhook| Arc::new(webhook) as Arc<dyn Fencer>) },
+        )
     });
     with(Means { policy: Policy::default(), compute, fencer }).metrics(move |registry| metrics.register(registry))
 }

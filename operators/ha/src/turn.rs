@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use c5c3_api::hypervisor::Hypervisor as HypervisorKind;
 use c5c3_kit::events::Events;
@@ -13,6 +14,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::decide::{Action, Host, Known, Power, cliff, decide};
 use crate::fence::{Fence, FenceRequest, Fencer};
@@ -28,12 +30,14 @@ pub(crate) async fn run(mut task: Task, means: Arc<Means>) {
     let mut watch = Watch::new(&client);
     let work = async move {
         loop {
-            if !watch.changed(&means).await {
-                continue;
+            let is_due = watch.is_due(means.policy.interval).await;
+            if watch.listed == (true, true) {
+                task.started();
             }
-            task.started();
-            let turn = Turn { client: &client, namespace: &namespace, means: &means, events: &events };
-            turn.take(&watch.hypervisors, &watch.nodes).await;
+            if is_due {
+                let turn = Turn { client: &client, namespace: &namespace, means: &means, events: &events };
+                turn.take(&watch.hypervisors, &watch.nodes).await;
+            }
         }
     };
     stop.run_until_cancelled_owned(work).await;
@@ -46,6 +50,10 @@ struct Watch {
     node_events: BoxStream<'static, Event<Node>>,
     hypervisor_events: BoxStream<'static, Event<Hypervisor>>,
     listed: (bool, bool),
+    /// The hosts about which there may be something to do.
+    of_interest: BTreeSet<String>,
+    /// When they are looked at next: neither their patience nor Nova sends events.
+    due: Instant,
 }
 
 impl Watch {
@@ -56,41 +64,73 @@ impl Watch {
             node_events: events(nodes(client), "Node"),
             hypervisor_events: events(hypervisors(client), "Hypervisor"),
             listed: (false, false),
+            of_interest: BTreeSet::new(),
+            due: Instant::now(),
         }
     }
 
-    /// Waits for something that matters; whether everything is known.
-    async fn changed(&mut self, means: &Means) -> bool {
-        // A lost host is looked at by the clock: neither its patience nor Nova sends events.
-        let is_failing = self.hypervisors.values().any(|hypervisor| {
-            let host = host(hypervisor, self.nodes.get(&hypervisor.name_any()));
-            matches!(host.power, Power::Lost(_)) && !host.is_evacuated()
-                || host.fenced_at.is_some() && !host.is_evacuated()
-        });
-        let pause = tokio::time::sleep(means.policy.interval);
-        tokio::select! {
+    /// Waits for something that happens; whether it is time for a turn. Agents write to their Hypervisors all the time, so that an
+    /// event alone is no reason for one.
+    async fn is_due(&mut self, interval: Duration) -> bool {
+        let is_known = self.listed == (true, true);
+        let changed = tokio::select! {
             Some(event) = self.node_events.next() => fold(&mut self.nodes, &mut self.listed.0, event),
             Some(event) = self.hypervisor_events.next() => fold(&mut self.hypervisors, &mut self.listed.1, event),
-            () = pause, if is_failing => {}
+            () = tokio::time::sleep_until(self.due), if is_known && !self.of_interest.is_empty() => {
+                self.due = Instant::now() + interval;
+                return true;
+            }
+        };
+        match changed {
+            Changed::One(name) => self.look(&name),
+            // Which hosts there are has changed.
+            Changed::All => {
+                self.of_interest.clear();
+                let names: Vec<String> = self.hypervisors.keys().cloned().collect();
+                names.iter().for_each(|name| self.look(name));
+            }
         }
-        self.listed == (true, true)
+        false
+    }
+
+    /// Looks whether there may be something to do about a host.
+    fn look(&mut self, name: &str) {
+        let host = self.hypervisors.get(name).map(|hypervisor| host(hypervisor, self.nodes.get(name)));
+        if host.is_some_and(|host| host.is_of_interest()) {
+            self.of_interest.insert(name.to_owned());
+        } else {
+            self.of_interest.remove(name);
+        }
     }
 }
 
-/// Follows an event. While a list is read again, hosts are missing: in a part of them, one failed host may look like few.
-fn fold<K: kube::Resource>(known: &mut BTreeMap<String, K>, listed: &mut bool, event: Event<K>) {
+/// What an event was about.
+enum Changed {
+    One(String),
+    All,
+}
+
+/// Follows an event. While a list is read again, hosts are missing: in a part of them, many failed hosts may look like few.
+fn fold<K: kube::Resource>(known: &mut BTreeMap<String, K>, listed: &mut bool, event: Event<K>) -> Changed {
     match event {
         Event::Apply(object) | Event::InitApply(object) => {
-            known.insert(object.name_any(), object);
+            let name = object.name_any();
+            known.insert(name.clone(), object);
+            Changed::One(name)
         }
         Event::Delete(object) => {
             known.remove(&object.name_any());
+            Changed::One(object.name_any())
         }
         Event::Init => {
             known.clear();
             *listed = false;
+            Changed::All
         }
-        Event::InitDone => *listed = true,
+        Event::InitDone => {
+            *listed = true;
+            Changed::All
+        }
     }
 }
 
@@ -124,26 +164,24 @@ impl Turn<'_> {
         let cliff = cliff(&hosts, &self.means.policy);
         let (mut compute, mut fencer) = (None, None);
         for (hypervisor, host) in hypervisors.values().zip(hosts) {
-            let is_of_interest = host.power != Power::Ready || host.fenced_at.is_some() || host.reported.is_some();
-            if !is_of_interest || host.is_evacuated() {
+            if !host.is_of_interest() {
                 continue;
             }
             let mut known = Known { host, nova: None, cliff: cliff.clone(), fencing: None };
             if let Some(fenced) = known.host.fenced_at.filter(|_| known.host.is_fenced()) {
-                let nova = match &compute {
-                    Some(nova) => nova,
-                    None => compute.insert((self.means.compute)(self.client.clone(), self.namespace.to_owned()).await),
+                if compute.is_none() {
+                    compute = Some((self.means.compute)(self.client.clone(), self.namespace.to_owned()).await);
+                }
+                known.nova = match &compute {
+                    Some(Ok(nova)) => Some(nova.ask(&known.host, fenced).await),
+                    Some(Err(why)) => Some(Err(why.clone())),
+                    None => None,
                 };
-                known.nova = Some(match nova {
-                    Ok(nova) => nova.ask(&known.host, fenced).await,
-                    Err(why) => Err(why.clone()),
-                });
             } else if matches!(known.host.power, Power::Lost(_)) {
-                let made = match &fencer {
-                    Some(fencer) => fencer,
-                    None => fencer.insert((self.means.fencer)(self.client.clone(), self.namespace.to_owned()).await),
-                };
-                known.fencing = made.as_ref().err().cloned();
+                if fencer.is_none() {
+                    fencer = Some((self.means.fencer)(self.client.clone(), self.namespace.to_owned()).await);
+                }
+                known.fencing = fencer.as_ref().and_then(|made| made.as_ref().err().cloned());
             }
             let with = (
                 compute.as_ref().and_then(|made| made.as_ref().ok()),
@@ -185,9 +223,6 @@ impl Turn<'_> {
 
     /// Makes one call, and says what it means for the fence.
     async fn make(&self, hypervisor: &Hypervisor, action: &Action, with: With<'_>) -> Result<Fenced, String> {
-        let record = async |running: Option<&BTreeSet<String>>| {
-            report::record(self.client, hypervisor, running).await.map_err(|error| error.to_string())
-        };
         match (action, with) {
             (Action::Fence(since), (_, Some(fencer))) => {
                 let request = FenceRequest::new(&hypervisor.name_any(), &hypervisor.uid().unwrap_or_default(), *since);
@@ -197,8 +232,14 @@ impl Turn<'_> {
                 }
             }
             (Action::Fence(_), (_, None)) => Err("nothing can switch it off".into()),
-            (Action::Record(running), _) => record(Some(running)).await.map(|()| Fenced::Kept),
-            (Action::Forget, _) => record(None).await.map(|()| Fenced::Over),
+            (Action::Record(running), _) => {
+                let written = report::record(self.client, hypervisor, Some(running)).await;
+                written.map(|()| Fenced::Kept).map_err(|error| error.to_string())
+            }
+            (Action::Forget, _) => {
+                let written = report::record(self.client, hypervisor, None).await;
+                written.map(|()| Fenced::Over).map_err(|error| error.to_string())
+            }
             (action, (Some(compute), _)) => compute.call(action).await.map(|()| Fenced::Kept),
             (_, (None, _)) => Err("Nova cannot be reached".into()),
         }

@@ -84,7 +84,7 @@ fn a_host_that_was_on_again_since_its_fence_is_fenced_again() {
 }
 
 #[test]
-fn more_than_a_third_of_all_hosts_is_a_cliff_but_one_host_never_is() {
+fn more_than_three_in_ten_hosts_are_a_cliff_but_one_host_never_is() {
     let host = |index: usize, is_lost: bool| {
         let power = if is_lost { Power::Lost(time(LOST)) } else { Power::Ready };
         Host { power, ..lost(&format!("host-{index}")) }

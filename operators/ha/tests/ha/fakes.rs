@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) hold: bool,
     /// The fence does not confirm.
     pub(crate) fence_answers: Option<FenceState>,
+    /// How often the servers of a host were read.
+    pub(crate) reads: usize,
     /// Everything that was done, in order.
     pub(crate) log: Vec<String>,
 }
@@ -115,6 +117,7 @@ impl Fakes {
             }
             (&Method::GET, ["servers", "detail"]) => {
                 let shown = json!({"servers": world.guests.iter().map(guest).collect::<Vec<_>>()});
+                world.reads += 1;
                 if !world.hold {
                     finish(&mut world);
                 }
