@@ -51,7 +51,7 @@ impl Host {
 
     /// Whether there may be something to do about it, or to tell.
     pub fn is_of_interest(&self) -> bool {
-        let concerns = self.power != Power::Ready || self.fenced_at.is_some() || self.reported.is_some();
+        let concerns = matches!(self.power, Power::Lost(_)) || self.fenced_at.is_some() || self.reported.is_some();
         concerns && !self.is_evacuated()
     }
 

@@ -36,7 +36,7 @@ async fn guests_of_a_host_that_lost_its_power_run_elsewhere_after_one_fence() {
     let at =
         |what: &str| log.iter().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {log:?}"));
     assert!(
-        at("fence pear") < at("forced_down") && at("forced_down") < at("disabled") && at("disabled") < at("evacuate")
+        at("fence pear") < at("forced_down") && at("forced_down") < at("disabled") && at("disabled") < at("evacuate a")
     );
     assert!(log.iter().all(|line| !line.contains("quince")), "{log:?}");
     let fenced = site.condition("pear", "Fenced").await;
