@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use c5c3_harness::Fault;
+use c5c3_operator_labels_injector::{Injector, Labels};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -135,7 +136,7 @@ async fn labels_for_a_bind_that_failed_are_taken_back() {
 async fn a_server_that_stores_labels_of_bindings_gets_them_there_and_the_pod_is_not_patched() {
     let Some(site) = Site::start().await else { return };
     site.node("pear", json!({ZONE: "orchard-1"})).await;
-    let injector = c5c3_operator_labels_injector::Injector::new(site.cluster.client(), Default::default());
+    let injector = Injector::new(site.cluster.client(), Labels::default());
     let routes = injector.stores_labels(true).routes();
     let pod = site.pod("cider", None, json!({})).await;
     let ask = async |path: &str, labels: serde_json::Value| {
