@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use c5c3_api::Kind;
-use c5c3_kit::{Operator, access};
+use c5c3_kit::{Hook, Operator, access};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
@@ -87,6 +87,11 @@ pub(crate) fn people() -> Vec<Value> {
 /// Which requests an API server asks a webhook about, of a kind.
 pub(crate) fn rule(kind: &Kind) -> Value {
     webhooks::rule(kind)
+}
+
+/// What tells an API server of a webhook about kinds that are not ours.
+pub(crate) fn hooked(name: &str, hook: &Hook, client: &Value) -> Value {
+    webhooks::hooked(&account_name(name), hook, client)
 }
 
 /// The service account of an operator.

@@ -23,7 +23,9 @@ const OPERATORS: &[(&str, Make)] = &[
     ("cinder", c5c3_operator_cinder::operator),
     ("controlplane", c5c3_operator_controlplane::operator),
     ("glance", c5c3_operator_glance::operator),
+    ("ha", c5c3_operator_ha::operator),
     ("keystone", c5c3_operator_keystone::operator),
+    ("labels-injector", c5c3_operator_labels_injector::operator),
     ("neutron", c5c3_operator_neutron::operator),
     ("nova", c5c3_operator_nova::operator),
     ("orc", c5c3_operator_orc::operator),
@@ -61,6 +63,10 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
     };
     logging::start(format, &args.log)?;
     c5c3_kit::cluster_domain::set(&args.cluster_domain)?;
+    c5c3_operator_labels_injector::set(c5c3_operator_labels_injector::Settings {
+        labels: args.inject_labels.clone(),
+        certificates: args.webhook_certificates.clone(),
+    })?;
     // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
@@ -80,7 +86,10 @@ async fn serve(args: OperatorArgs) -> Done {
     let server =
         tokio::spawn(http::serve(args.metrics_address, http::routes(metrics.clone(), readiness.clone()), stop.clone()));
     let webhooks = args.webhook_certificates.clone().map(|certificates| {
-        let (webhooks, stop) = (webhooks(&operators, args.allow_cross_namespace), stop.clone());
+        let stop = stop.clone();
+        let webhooks = operators.iter().fold(webhooks(&operators, args.allow_cross_namespace), |webhooks, operator| {
+            webhooks.with_routes(operator.webhook_routes(&client))
+        });
         tokio::spawn(async move {
             let listener = std::net::TcpListener::bind(args.webhook_address)?;
             webhook::serve(listener, webhooks, Certificates::in_folder(certificates), stop).await

@@ -2,6 +2,7 @@
 
 pub(crate) mod clouds;
 mod control_plane;
+mod fencing;
 pub(crate) mod images;
 mod live;
 mod operators;
@@ -16,9 +17,9 @@ use c5c3_kit::logging::{self, Format};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Done;
 use crate::args::{DataArgs, UpArgs};
 use crate::operator::stop_asked;
+use crate::{Done, manifests};
 use control_plane::Wanted;
 
 /// What the detached process says when the cluster is ready, and when it runs but its ControlPlane is late.
@@ -118,7 +119,10 @@ async fn live(
     let operate = async {
         if !args.no_operators {
             operators::install(&client).await?;
-            webhooks::start(&client, &folder.path().join("webhooks"), &tasks, stop).await?;
+            let account = |name: &str| cluster.account(manifests::home(name), &manifests::account_name(name));
+            let (power, served) = (fencing::PowerSwitch::new(folder), folder.path().join("webhooks"));
+            let at = webhooks::start(&client, account, &served, power.routes(), &tasks, stop).await?;
+            power.publish(&client, &at).await?;
             operators::start(cluster, &tasks, stop);
         }
         Ok(())

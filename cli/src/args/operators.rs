@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use c5c3_operator_labels_injector::Labels;
 use clap::{Args as ClapArgs, ValueEnum};
 use ipnet::IpNet;
 
@@ -133,6 +134,10 @@ pub(crate) struct OperatorArgs {
     /// Let SecretAggregates read and write Secrets in other namespaces than their own
     #[arg(long, conflicts_with = "namespace")]
     pub(crate) allow_cross_namespace: bool,
+    /// Keys of the labels that the labels injector copies from nodes to pods, separated by commas
+    #[arg(long, env = "C5C3_INJECT_LABELS", value_name = "KEYS", value_parser = Labels::parse,
+        default_value_t = Labels::default())]
+    pub(crate) inject_labels: Labels,
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

@@ -2,7 +2,7 @@
 //! and what is added to the Deployment.
 
 use c5c3_api::Kind;
-use c5c3_kit::Operator;
+use c5c3_kit::{Hook, Operator};
 use serde_json::{Value, json};
 
 use super::{USER, object};
@@ -43,9 +43,34 @@ pub(super) fn objects(account: (&str, &str), operator: &Operator, namespace: Opt
         "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}],
     });
     objects.push(service);
-    objects.push(registration("Mutating", "/default", account, &kinds, namespace));
-    objects.push(registration("Validating", "/validate", account, &kinds, namespace));
+    if !kinds.is_empty() {
+        objects.push(registration("Mutating", "/default", account, &kinds, namespace));
+        objects.push(registration("Validating", "/validate", account, &kinds, namespace));
+    }
+    for hook in operator.hooks() {
+        let service = json!({"namespace": home, "name": own, "path": hook.path, "port": 443});
+        objects.push(hooked(own, hook, &json!({"service": service})));
+    }
     objects
+}
+
+/// The registration of a webhook about kinds that are not ours. Its operator keeps the authority of its certificate in it.
+pub(super) fn hooked(own: &str, hook: &Hook, client: &Value) -> Value {
+    let kind = if hook.mutating { "Mutating" } else { "Validating" };
+    let version = "admissionregistration.k8s.io/v1";
+    let mut registration = object(version, &format!("{kind}WebhookConfiguration"), own, None);
+    registration["webhooks"] = json!([{
+        "name": format!("{}.{own}.c5c3.io", kind.to_lowercase()),
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        // None of ours may block the kinds of others.
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "rules": hook.rules,
+        "sideEffects": hook.side_effects,
+        "timeoutSeconds": hook.timeout_seconds,
+    }]);
+    registration
 }
 
 fn secret(own: &str) -> String {
@@ -144,6 +169,36 @@ mod tests {
             args.contains("--webhook-address=0.0.0.0:9443") && args.contains(&format!("certificates={FOLDER}")),
             "{args}"
         );
+    }
+
+    #[test]
+    fn the_labels_injector_is_asked_about_bindings_and_may_write_to_its_own_registrations_only() {
+        let objects = written("labels-injector", Some("cellar"), true);
+        for kind in ["Mutating", "Validating"] {
+            let registration = find(&objects, &format!("{kind}WebhookConfiguration"));
+            assert_eq!(registration["metadata"]["name"], c5c3_operator_labels_injector::CONFIGURATION);
+            let webhook = &registration["webhooks"][0];
+            assert_eq!(webhook["rules"][0]["resources"], json!(["pods/binding", "bindings"]));
+            assert_eq!(
+                (&webhook["failurePolicy"], &webhook["sideEffects"]),
+                (&json!("Ignore"), &json!("NoneOnDryRun"))
+            );
+            assert!(webhook["namespaceSelector"].is_null(), "pods are in all namespaces");
+        }
+        let role = find(&objects, "ClusterRole");
+        let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+        let mut own = rule(
+            "admissionregistration.k8s.io",
+            &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+            &["get", "patch"],
+        );
+        own["resourceNames"] = json!([c5c3_operator_labels_injector::CONFIGURATION]);
+        let nodes = rule("", &["nodes"], &["get", "list", "watch"]);
+        let pods = rule("", &["pods"], &["get", "list", "patch", "watch"]);
+        let rules = role["rules"].as_array().unwrap();
+        assert!(rules.len() == 3 && [nodes, pods, own].iter().all(|rule| rules.contains(rule)), "{rules:?}");
+        let bound: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "RoleBinding").collect();
+        assert_eq!(bound.len(), 1, "the lease: {bound:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
+use axum::Router;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::{Problem, problem};
 use c5c3_auth::Pki;
@@ -33,13 +34,16 @@ const LIFE: Duration = Duration::from_hours(24 * 365);
 /// What the registration is called.
 const NAME: &str = "c5c3-operators";
 
-/// Serves the webhooks on this machine and tells the API server of them.
+/// Serves the webhooks on this machine and tells the API server of them. `account` is the client of an operator by its name;
+/// `others` is served beside the webhooks. Tells where, and the authority of the certificate.
 pub(super) async fn start(
     client: &Client,
+    account: impl Fn(&str) -> Client,
     folder: &Path,
+    others: Router,
     tasks: &TaskTracker,
     stop: &CancellationToken,
-) -> Result<(), String> {
+) -> Result<(SocketAddr, ByteString), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot serve admission webhooks: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| failed(&error))?;
     let address = listener.local_addr().map_err(|error| failed(&error))?;
@@ -47,9 +51,15 @@ pub(super) async fn start(
     let operators = operator::all(false);
     let machine = Machine { planes: planes(client, tasks, stop), disk: disk(folder) };
     let reviewers = operator::all(false);
-    let webhooks = operator::webhooks(&operators, false).reviewed(move |object| {
+    let mut webhooks = operator::webhooks(&operators, false).with_routes(others).reviewed(move |object| {
         rules::review(&reviewers, object).into_vec().into_iter().chain(machine.review(object)).collect()
     });
+    let mut registrations = Vec::new();
+    for (name, operator) in operator::named().filter(|(_, operator)| !operator.hooks().is_empty()) {
+        webhooks = webhooks.with_routes(operator.webhook_routes(&account(name)));
+        let at = |path: &str| json!({"url": format!("https://{address}{path}"), "caBundle": authority});
+        registrations.extend(operator.hooks().iter().map(|hook| manifests::hooked(name, hook, &at(hook.path))));
+    }
     let (certificates, stop) = (Certificates::in_folder(folder), stop.clone());
     tasks.spawn(async move {
         if let Err(error) = webhook::serve(listener, webhooks, certificates, stop).await {
@@ -59,7 +69,11 @@ pub(super) async fn start(
     let kinds = operators.iter().flat_map(Operator::kinds);
     let known = kinds.filter_map(|(version, kind)| c5c3_api::find(version, kind));
     let rules: Vec<Value> = known.map(manifests::rule).collect();
-    apply(client, &registration(address, &authority, &rules)).await.map_err(|error| failed(&error))
+    registrations.push(registration(address, &authority, &rules));
+    for registration in &registrations {
+        apply(client, registration).await.map_err(|error| failed(&error))?;
+    }
+    Ok((address, authority))
 }
 
 /// What is refused here beside an invalid spec: what this cluster, on this machine, cannot have.
@@ -184,7 +198,9 @@ mod tests {
         let kind = GroupVersionKind::gvk("c5c3.io", "v1alpha1", "ControlPlane");
         cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
         let (folder, tasks, stop) = (tempfile::tempdir().unwrap(), TaskTracker::new(), CancellationToken::new());
-        start(&cluster.client(), &folder.path().join("webhooks"), &tasks, &stop).await.unwrap();
+        let account = |_: &str| cluster.client();
+        let served = folder.path().join("webhooks");
+        start(&cluster.client(), account, &served, Router::new(), &tasks, &stop).await.unwrap();
         let planes: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &ApiResource::from_gvk(&kind));
         let create = async |rule: &str| {
             let spec = json!({"services": {"keystone": {"policyOverrides": {"rules": {"identity:list_users": rule}}}}});

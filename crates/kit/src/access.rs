@@ -21,10 +21,8 @@ const MAKE: &[&str] = &["create", "delete", "patch"];
 /// What has to be allowed, kind by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Whether it is about kinds in namespaces, group and resource; and the verbs.
-    verbs: BTreeMap<(bool, String, String), BTreeSet<&'static str>>,
-    /// Objects of other namespaces that are read by name: group, resource and name.
-    named: BTreeSet<(String, String, String)>,
+    /// Whether it is about kinds in namespaces, group and resource, the name of a single object; and the verbs.
+    verbs: BTreeMap<(bool, String, String, Option<String>), BTreeSet<&'static str>>,
 }
 
 impl Access {
@@ -74,17 +72,41 @@ impl Access {
         for (what, verbs) in other.verbs {
             self.verbs.entry(what).or_default().extend(verbs);
         }
-        self.named.extend(other.named);
+    }
+
+    /// Also allows these verbs on a kind (or on a part of it, such as `/status`), in the namespaces that the operator looks
+    /// after.
+    pub fn grant(mut self, kind: &KindRef, part: &str, verbs: &[&'static str]) -> Self {
+        self.allow(kind, part, verbs);
+        self
+    }
+
+    /// Also allows these verbs on a kind in all namespaces, whichever the operator looks after.
+    pub fn grant_everywhere(mut self, kind: &KindRef, part: &str, verbs: &[&'static str]) -> Self {
+        self.add((false, kind, None), part, verbs);
+        self
+    }
+
+    /// Also allows these verbs on one object: in the namespaces that the operator looks after, if its kind is in namespaces.
+    pub fn grant_named(mut self, kind: &KindRef, name: &str, verbs: &[&'static str]) -> Self {
+        self.add((kind.namespaced, kind, Some(name)), "", verbs);
+        self
     }
 
     /// Allows to read one object, wherever it is.
     pub(crate) fn read_named(&mut self, kind: &KindRef, name: &str) {
-        self.named.insert((kind.resource.group.clone(), kind.resource.plural.clone(), name.to_owned()));
+        self.add((false, kind, Some(name)), "", &["get"]);
     }
 
     fn allow(&mut self, kind: &KindRef, part: &str, verbs: &[&'static str]) {
-        let resource = format!("{}{part}", kind.resource.plural);
-        self.verbs.entry((kind.namespaced, kind.resource.group.clone(), resource)).or_default().extend(verbs);
+        self.add((kind.namespaced, kind, None), part, verbs);
+    }
+
+    fn add(&mut self, what: (bool, &KindRef, Option<&str>), part: &str, verbs: &[&'static str]) {
+        let (in_namespaces, kind, name) = what;
+        let (group, resource) = (kind.resource.group.clone(), format!("{}{part}", kind.resource.plural));
+        let key = (in_namespaces, group, resource, name.map(ToOwned::to_owned));
+        self.verbs.entry(key).or_default().extend(verbs);
     }
 
     /// The rules for the namespaces that the operator looks after.
@@ -92,29 +114,24 @@ impl Access {
         self.rules(true)
     }
 
-    /// The rules for kinds that are in no namespace, and for single objects elsewhere.
+    /// The rules for kinds that are in no namespace, and for what is reached in all of them.
     pub fn in_cluster(&self) -> Vec<PolicyRule> {
-        let named = self.named.iter().map(|(group, resource, name)| PolicyRule {
-            api_groups: Some(vec![group.clone()]),
-            resources: Some(vec![resource.clone()]),
-            resource_names: Some(vec![name.clone()]),
-            verbs: vec!["get".to_owned()],
-            ..PolicyRule::default()
-        });
-        self.rules(false).into_iter().chain(named).collect()
+        self.rules(false)
     }
 
-    /// One rule for all resources of a group that the same is allowed with.
+    /// One rule for all resources of a group that the same is allowed with; those for single objects come last.
     fn rules(&self, namespaced: bool) -> Vec<PolicyRule> {
-        let mut rules: BTreeMap<(&str, &BTreeSet<&'static str>), Vec<String>> = BTreeMap::new();
-        for ((in_namespaces, group, resource), verbs) in &self.verbs {
+        type Same<'a> = (Option<&'a str>, &'a str, &'a BTreeSet<&'static str>);
+        let mut rules: BTreeMap<Same<'_>, Vec<String>> = BTreeMap::new();
+        for ((in_namespaces, group, resource, name), verbs) in &self.verbs {
             if *in_namespaces == namespaced {
-                rules.entry((group, verbs)).or_default().push(resource.clone());
+                rules.entry((name.as_deref(), group, verbs)).or_default().push(resource.clone());
             }
         }
-        let rule = |((group, verbs), resources): ((&str, &BTreeSet<&'static str>), Vec<String>)| PolicyRule {
+        let rule = |((name, group, verbs), resources): (Same<'_>, Vec<String>)| PolicyRule {
             api_groups: Some(vec![group.to_owned()]),
             resources: Some(resources),
+            resource_names: name.map(|name| vec![name.to_owned()]),
             verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
             ..PolicyRule::default()
         };

@@ -76,7 +76,7 @@ pub use controller::{Controller, Verdict};
 pub use error::Error;
 pub use inputs::Inputs;
 pub use object::{KindRef, Ref};
-pub use operator::{Operator, Settings};
+pub use operator::{Hook, Operator, Settings, Task};
 pub use plan::{Child, Node, Plan, Step, StepName};
 pub use probe::Probe;
 pub use remote::{Call, Farewell, Question, Remote, RemoteHandle};

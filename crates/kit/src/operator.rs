@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use c5c3_api::Problems;
 use futures::FutureExt;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::controller::{self, Controller};
-use crate::http::{Readiness, Unhealthy};
+use crate::http::{PendingStart, Readiness, Unhealthy};
 use crate::leader::{Candidate, Election};
 use crate::metrics::Metrics;
 use crate::object::{KindRef, Ref, is_not_found, said};
@@ -56,6 +57,42 @@ const RESTART_AFTER: Duration = Duration::from_secs(10);
 /// How often a rival is looked for again.
 const RIVAL_INTERVAL: Duration = Duration::from_secs(10);
 
+/// What work of an operator has that is no controller of a kind; see [`Operator::task`].
+pub struct Task {
+    /// Its client.
+    pub client: Client,
+    /// The namespace that the operator looks after; all when absent.
+    pub namespace: Option<String>,
+    /// When to stop.
+    pub stop: CancellationToken,
+    pending: Option<(PendingStart, Option<Unhealthy>)>,
+}
+
+impl Task {
+    /// Says that it knows its objects and works: the process is not ready before.
+    pub fn started(&mut self) {
+        self.pending = None;
+    }
+}
+
+/// A webhook of an operator about kinds that are not ours, as an API server is told of it.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    /// Whether it changes objects, or judges them.
+    pub mutating: bool,
+    /// Its path.
+    pub path: &'static str,
+    /// Which requests it is asked about: `rules` of a webhook configuration.
+    pub rules: Value,
+    /// `sideEffects` of it.
+    pub side_effects: &'static str,
+    /// For how many seconds a request waits for it. It is ignored then: none of ours may block the kinds of others.
+    pub timeout_seconds: u8,
+}
+
+/// Makes the routes that answer the hooks.
+type Routes = Box<dyn Fn(Client) -> Router + Send + Sync>;
+
 /// Controllers that share a name, a leader and a process.
 pub struct Operator {
     name: &'static str,
@@ -66,6 +103,8 @@ pub struct Operator {
     reviews: Vec<Review>,
     collectors: Vec<Collector>,
     rivals: Vec<Ref>,
+    hooks: Vec<Hook>,
+    routes: Option<Routes>,
 }
 
 /// Adds metrics to a registry.
@@ -83,6 +122,8 @@ impl Operator {
             reviews: Vec::new(),
             collectors: Vec::new(),
             rivals: Vec::new(),
+            hooks: Vec::new(),
+            routes: None,
         }
     }
 
@@ -117,6 +158,38 @@ impl Operator {
             })
         }));
         self
+    }
+
+    /// Adds work that is no controller of a kind of ours, and what it has to be allowed. It is started once per leadership, and
+    /// again after a panic; it ends with [`Task::stop`].
+    pub fn task<F>(mut self, access: Access, run: impl Fn(Task) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.access.extend(access);
+        self.controllers.push(Arc::new(move |start: Start, broken: Option<Unhealthy>| {
+            let pending = Some((start.readiness.add_pending(), broken));
+            let Start { client, options, stop, .. } = start;
+            Box::pin(run(Task { client, namespace: options.namespace, stop, pending }))
+        }));
+        self
+    }
+
+    /// Adds webhooks about kinds that are not ours. `routes` answers them, in every process and not in the leader's only.
+    pub fn webhooks(mut self, hooks: Vec<Hook>, routes: impl Fn(Client) -> Router + Send + Sync + 'static) -> Self {
+        self.hooks = hooks;
+        self.routes = Some(Box::new(routes));
+        self
+    }
+
+    /// Its webhooks about kinds that are not ours.
+    pub fn hooks(&self) -> &[Hook] {
+        &self.hooks
+    }
+
+    /// What answers them.
+    pub fn webhook_routes(&self, client: &Client) -> Router {
+        self.routes.as_ref().map(|routes| routes(client.clone())).unwrap_or_default()
     }
 
     /// The operator's name.

@@ -33,6 +33,8 @@ type Reviewer = Arc<dyn Fn(&Value) -> Problems + Send + Sync>;
 pub struct Webhooks {
     kinds: Arc<HashMap<(String, String), &'static Kind>>,
     review: Option<Reviewer>,
+    /// Webhooks of operators about kinds that are not ours.
+    others: Router,
 }
 
 impl Webhooks {
@@ -40,7 +42,7 @@ impl Webhooks {
     pub fn new(kinds: impl IntoIterator<Item = &'static Kind>) -> Self {
         let kinds =
             kinds.into_iter().map(|kind| ((kind.api_version().to_owned(), kind.name().to_owned()), kind)).collect();
-        Self { kinds: Arc::new(kinds), review: None }
+        Self { kinds: Arc::new(kinds), review: None, others: Router::new() }
     }
 
     /// Refuses also what an operator would call an invalid spec; see [`crate::Operator::review`].
@@ -48,13 +50,20 @@ impl Webhooks {
         Self { review: Some(Arc::new(review)), ..self }
     }
 
+    /// Serves these routes as well; see [`crate::Operator::webhook_routes`].
+    pub fn with_routes(self, routes: Router) -> Self {
+        Self { others: self.others.merge(routes), ..self }
+    }
+
     /// The server's routes.
     pub fn routes(self) -> Router {
+        let others = self.others.clone();
         Router::new()
             .route("/validate", post(validate))
             .route("/default", post(default))
-            .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
             .with_state(self)
+            .merge(others)
+            .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
     }
 
     fn kind(&self, request: &AdmissionRequest<DynamicObject>) -> Option<&'static Kind> {

@@ -37,6 +37,7 @@ mod clients;
 mod clock;
 mod cloud;
 pub mod clouds;
+pub mod compute;
 mod error;
 pub mod identity;
 mod message;

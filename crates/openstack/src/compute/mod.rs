@@ -1,0 +1,3 @@
+//! Nova's resources, as far as operators act on them.
+
+pub mod evacuation;
