@@ -23,6 +23,7 @@ const OPERATORS: &[(&str, Make)] = &[
     ("cinder", c5c3_operator_cinder::operator),
     ("controlplane", c5c3_operator_controlplane::operator),
     ("glance", c5c3_operator_glance::operator),
+    ("hypervisor", c5c3_operator_hypervisor::operator),
     ("keystone", c5c3_operator_keystone::operator),
     ("neutron", c5c3_operator_neutron::operator),
     ("nova", c5c3_operator_nova::operator),
@@ -61,6 +62,7 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
     };
     logging::start(format, &args.log)?;
     c5c3_kit::cluster_domain::set(&args.cluster_domain)?;
+    args.hypervisor.settings().set();
     // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;

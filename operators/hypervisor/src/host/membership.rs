@@ -94,6 +94,9 @@ pub(super) fn aggregates(view: &View<'_>, phase: Phase, traits_are_set: bool) ->
     if !view.object().spec.lifecycle_enabled {
         return waits(view, step, "LifecycleDisabled", "spec.lifecycleEnabled is false");
     }
+    if view.host.service.is_none() && view.is_terminating() {
+        return done(step, "Nova does not know the host", Vec::new());
+    }
     if view.host.service.is_none() {
         return waits(view, step, "WaitingForCompute", "Nova does not know the host");
     }

@@ -7,8 +7,6 @@ mod membership;
 mod offboarding;
 mod onboarding;
 mod ready;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::sync::Arc;
@@ -188,7 +186,7 @@ fn decide(view: &View<'_>, plan: Plan) -> Plan {
     let onboarding = onboarding.handed_over(view, traits.is_set, aggregates.is_set);
     let service = maintenance::service(view, &onboarding);
     let eviction = maintenance::eviction(view, &service);
-    let leaving = offboarding::decide(view, &onboarding, &eviction, aggregates.is_set);
+    let leaving = offboarding::decide(view, &onboarding, &eviction);
     let ready = ready::ready(view, &onboarding, &service, &eviction, &leaving);
 
     let again = onboarding.again || leaving.again || service.calls_are_due;

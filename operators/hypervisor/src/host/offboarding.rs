@@ -60,8 +60,10 @@ fn next(view: &View<'_>) -> Next {
         return held(view, now, "openstack server migration list".into(), "MigrationRunning");
     }
     if let Some(service) = &view.host.service {
+        // A host that is being terminated leaves its aggregates in a step of its own, which comes before.
         let removals: Vec<Call> = view
             .member_of()
+            .filter(|_| !view.is_terminating())
             .map(|one| {
                 let (host, name) = (view.name.clone(), one.name.clone());
                 view.call(Deed::RemoveHost { host, aggregate: one.id, name }, "the host leaves Nova")
@@ -93,9 +95,9 @@ fn next(view: &View<'_>) -> Next {
 }
 
 /// Takes a host out of Nova that is being terminated.
-pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &EvictionState, _: bool) -> Leaving {
+pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &EvictionState) -> Leaving {
     let agents = Step::new("AgentPodsEvicted").node("agents", ["eviction"]);
-    let step = Step::new("Offboarded").node("offboarding", ["agents"]);
+    let step = Step::new("Offboarded").node("offboarding", ["agents", "aggregates"]);
     if !view.is_terminating() || !view.object().spec.lifecycle_enabled {
         let condition = said(ConditionStatus::False, "NotAsked", "the host is not being terminated");
         let agents = agents.childless().reasons("NotAsked", "NotAsked").done("the host is not being terminated");
