@@ -25,7 +25,8 @@ pub(crate) const LIST_HELP: &str = "STATE is the reason of the condition Ready: 
     Evicting, EvictionFailed, Evicted, Maintenance, Terminating, Offboarded.\n\n\
     Examples:\n  c5c3 hypervisors\n  c5c3 hypervisors -o json\n  kubectl get hv -o wide        # the same objects";
 
-pub(crate) const LIST_CODES: &str = "Exit code 0: all take servers. 1: some do not, and it is said why. 2: could not look.";
+pub(crate) const LIST_CODES: &str =
+    "Exit code 0: all take servers. 1: some do not, and it is said why. 2: could not look.";
 
 pub(crate) const DRAIN_HELP: &str = "Sets spec.maintenance of the Hypervisor to manual and follows its Eviction: the compute service is \
     disabled, running and paused servers are migrated live, servers that are shut off are migrated cold, a few at a time. A server \
@@ -89,7 +90,10 @@ pub(crate) fn list(args: &HypervisorsArgs) -> Done {
 }
 
 fn unread(error: &kube::Error) -> String {
-    format!("cannot list hypervisors: {}; install the kinds with `c5c3 crds | kubectl apply --server-side -f -`", target::root(error))
+    format!(
+        "cannot list hypervisors: {}; install the kinds with `c5c3 crds | kubectl apply --server-side -f -`",
+        target::root(error)
+    )
 }
 
 fn state(host: &Hypervisor) -> Option<&Condition> {
@@ -128,7 +132,14 @@ fn table(hosts: &[Hypervisor]) -> String {
     for host in hosts {
         let row = row(host);
         let why = if row["state"] == "Ready" { "-".to_owned() } else { text(&row["message"]) };
-        rows.push([text(&row["name"]), text(&row["zone"]), text(&row["state"]), text(&row["maintenance"]), text(&row["instances"]), why]);
+        rows.push([
+            text(&row["name"]),
+            text(&row["zone"]),
+            text(&row["state"]),
+            text(&row["maintenance"]),
+            text(&row["instances"]),
+            why,
+        ]);
     }
     let widths: Vec<usize> = (0..5).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
     let mut table = String::new();
@@ -146,7 +157,8 @@ pub(crate) fn drain(args: &DrainArgs) -> Done {
         let client = client(&args.target).await?;
         let hosts: Api<Hypervisor> = Api::all(client.clone());
         let host = hosts.get_opt(&args.name).await.map_err(|error| unread(&error))?;
-        let host = host.ok_or_else(|| format!("there is no hypervisor {}; list them with `c5c3 hypervisors`", args.name))?;
+        let host =
+            host.ok_or_else(|| format!("there is no hypervisor {}; list them with `c5c3 hypervisors`", args.name))?;
         if args.undo {
             return undo(&hosts, &host).await;
         }
@@ -192,7 +204,9 @@ fn plan(host: &Hypervisor) -> String {
     }
     match status.num_instances {
         Some(count) => drop(writeln!(text, "  2. its {count} instances leave: running ones live, others cold")),
-        None => text += "  2. its instances leave: running ones live, others cold (no agent reports how many there are)\n",
+        None => {
+            text += "  2. its instances leave: running ones live, others cold (no agent reports how many there are)\n"
+        }
     }
     for one in &status.instances {
         let _ = writeln!(text, "     {} {}{}", one.id, one.name, if one.active { "" } else { " (shut off)" });
@@ -276,7 +290,8 @@ mod tests {
     fn a_table_says_why_a_host_takes_no_servers() {
         let ready = json!([{"type": "Ready", "status": "False", "reason": "Disabled", "message": "by a person"}]);
         let table = table(&[host(json!({"conditions": ready, "numInstances": 2}))]);
-        let row: Vec<&str> = table.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        let row: Vec<&str> =
+            table.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(row, ["hv-1", "az-1", "Disabled", "-", "2", "by a person"]);
     }
 

@@ -34,7 +34,9 @@ impl Declared<'_> {
             names.extend(step.node.as_ref().map(|node| &node.name));
         }
         let mut stated = plan.conditions.iter().map(|state| state.condition.as_str());
-        if let Some(stranger) = stated.find(|stated| !self.conditions.contains(stated) && !self.summary.contains(stated)) {
+        if let Some(stranger) =
+            stated.find(|stated| !self.conditions.contains(stated) && !self.summary.contains(stated))
+        {
             return Some(format!("{stranger} is not in CONDITIONS"));
         }
         self.undeclared_status(plan)

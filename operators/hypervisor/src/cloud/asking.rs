@@ -31,12 +31,17 @@ impl Cloud {
         })
     }
 
-    pub(super) async fn guests(&self, access: &Access, client: &Client, host: &str, drain: &str) -> Result<Guests, Error> {
+    pub(super) async fn guests(
+        &self,
+        access: &Access,
+        client: &Client,
+        host: &str,
+        drain: &str,
+    ) -> Result<Guests, Error> {
         let request = Request::get("compute", ["servers", "detail"]).query("all_tenants", "1").query("host", host);
         let servers: Vec<Server> = client.list(&request.microversion(COMPUTE), "servers").await?;
         // A filter that the credential may not use is ignored by Nova, and lists the servers of all hosts.
-        let servers: Vec<Server> =
-            servers.into_iter().filter(|server| server.host.as_deref() == Some(host)).collect();
+        let servers: Vec<Server> = servers.into_iter().filter(|server| server.host.as_deref() == Some(host)).collect();
         let request = Request::get("compute", ["os-migrations"]).query("host", host).microversion(COMPUTE);
         let migrations: Vec<Migration> = client.list(&request, "migrations").await?;
         let mut errors = HashMap::new();
@@ -56,9 +61,8 @@ impl Cloud {
 
     fn rejections_of(&self, drain: &str, servers: &[Server]) -> HashMap<String, Rejection> {
         let rejected = self.rejections.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_server = |server: &Server| {
-            Some((server.id.clone(), rejected.get(&(drain.to_owned(), server.id.clone()))?.clone()))
-        };
+        let of_server =
+            |server: &Server| Some((server.id.clone(), rejected.get(&(drain.to_owned(), server.id.clone()))?.clone()));
         servers.iter().filter_map(of_server).collect()
     }
 }
@@ -73,9 +77,10 @@ async fn failure(client: &Client, server: &str) -> Result<Option<String>, Error>
     let Some(request_id) = &last.request_id else { return Ok(last.message.clone()) };
     let request = Request::get("compute", ["servers", server, "os-instance-actions", request_id]).microversion(COMPUTE);
     let action: Option<InstanceAction> = optional(client.fetch(&request, "instanceAction").await)?;
-    let details = action.into_iter().flat_map(|action| action.events).find_map(|event| {
-        event.details.filter(|_| event.result.as_deref() == Some("Error"))
-    });
+    let details = action
+        .into_iter()
+        .flat_map(|action| action.events)
+        .find_map(|event| event.details.filter(|_| event.result.as_deref() == Some("Error")));
     Ok(details.or_else(|| last.message.clone()))
 }
 

@@ -55,7 +55,9 @@ impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.deed {
             Deed::Enable { host, .. } => write!(f, "enable the compute service of {host}"),
-            Deed::Disable { host, reason, .. } => write!(f, "disable the compute service of {host} with reason {reason:?}"),
+            Deed::Disable { host, reason, .. } => {
+                write!(f, "disable the compute service of {host} with reason {reason:?}")
+            }
             Deed::AddHost { host, name, .. } => write!(f, "add {host} to aggregate {name}"),
             Deed::RemoveHost { host, name, .. } => write!(f, "remove {host} from aggregate {name}"),
             Deed::SetTraits { provider, traits, .. } => {

@@ -41,7 +41,9 @@ impl Cloud {
                 self.migrate(&client, drain, server, body).await
             }
             Deed::ColdMigrate { server, drain } => self.migrate(&client, drain, server, json!({"migrate": null})).await,
-            Deed::Confirm { server, drain } => self.migrate(&client, drain, server, json!({"confirmResize": null})).await,
+            Deed::Confirm { server, drain } => {
+                self.migrate(&client, drain, server, json!({"confirmResize": null})).await
+            }
             Deed::Abort { server, migration } => {
                 let migration = migration.to_string();
                 let path = ["servers", server.as_str(), "migrations", migration.as_str()];
@@ -125,7 +127,15 @@ async fn set_traits(
     create: &[String],
 ) -> Result<(), Failure> {
     for name in create {
-        let request = Request::put("placement", ["traits", name.as_str()]).microversion(PLACEMENT);
+        let path = ["traits", name.as_str()];
+        if client
+            .exists(&Request::get("placement", path).microversion(PLACEMENT))
+            .await
+            .map_err(|error| failed(&error))?
+        {
+            continue;
+        }
+        let request = Request::put("placement", path).microversion(PLACEMENT);
         client.send(&request).await.map_err(|error| failed(&error))?;
     }
     let body = json!({"resource_provider_generation": generation, "traits": traits});

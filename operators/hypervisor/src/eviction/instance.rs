@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use c5c3_api::hypervisor::Eviction;
 use c5c3_api::hypervisor::{EvictionInstance, EvictionInstanceState as State};
 use c5c3_kit::{Call, Plan, Ref, Step, Wait};
-use c5c3_api::hypervisor::Eviction;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -43,9 +43,13 @@ fn way(server: &Server) -> Way {
         _ if server.task_state.as_deref() == Some("deleting") => Way::Wait("it is being deleted"),
         "ACTIVE" | "PAUSED" => Way::Live,
         "SHUTOFF" => Way::Cold,
-        "MIGRATING" | "RESIZE" | "BUILD" | "REBOOT" | "HARD_REBOOT" | "REBUILD" | "PASSWORD" => Way::Wait("Nova works on it"),
+        "MIGRATING" | "RESIZE" | "BUILD" | "REBOOT" | "HARD_REBOOT" | "REBUILD" | "PASSWORD" => {
+            Way::Wait("Nova works on it")
+        }
         "SUSPENDED" => Way::Never("it is SUSPENDED, and Nova moves no suspended server; resume it".into()),
-        "SHELVED" => Way::Never("it is SHELVED on this host; offload it with `openstack server shelve --offload`".into()),
+        "SHELVED" => {
+            Way::Never("it is SHELVED on this host; offload it with `openstack server shelve --offload`".into())
+        }
         "VERIFY_RESIZE" => Way::Never("its resize waits for its user; confirm or revert it".into()),
         "RESCUE" => Way::Never("it is in RESCUE; unrescue it".into()),
         "ERROR" => Way::Never(format!("it is in ERROR{fault}; reset its state or delete it")),
@@ -75,7 +79,8 @@ pub(super) fn decide(view: &View<'_>) -> Drained {
     let empty = Guests::default();
     let guests = view.guests.unwrap_or(&empty);
     let host = Some(view.host_name());
-    let incoming = guests.migrations.iter().filter(|one| one.dest_compute.as_deref() == host && one.is_active()).count();
+    let incoming =
+        guests.migrations.iter().filter(|one| one.dest_compute.as_deref() == host && one.is_active()).count();
     let mut drained = Drained {
         instances: Vec::new(),
         calls: Vec::new(),
@@ -142,7 +147,9 @@ fn one(
     match way(server) {
         Way::Never(why) => (said(State::NonMigratable, Some(why)), None),
         _ if attempts >= budget => (said(State::NonMigratable, error), None),
-        Way::Wait(_) if matches!(server.status.as_str(), "MIGRATING" | "RESIZE") => (said(State::Migrating, error), None),
+        Way::Wait(_) if matches!(server.status.as_str(), "MIGRATING" | "RESIZE") => {
+            (said(State::Migrating, error), None)
+        }
         Way::Wait(why) => (said(State::Pending, Some(why.to_owned())), None),
         Way::Live | Way::Cold if server.task_state.is_some() => (said(State::Pending, error), None),
         way => {
@@ -198,7 +205,8 @@ impl Drained {
             if unconfirmed {
                 self.outstanding.push(id.clone());
                 let deed = Deed::Confirm { server: id.clone(), drain: view.drain() };
-                self.calls.push(view.call(deed, "it has moved, and holds resources of this host until it is confirmed"));
+                self.calls
+                    .push(view.call(deed, "it has moved, and holds resources of this host until it is confirmed"));
             }
             self.instances.push(EvictionInstance { id, state, attempts, last_error: None, destination });
         }
@@ -228,7 +236,9 @@ impl Drained {
         let (status, reason, message) = match () {
             () if left == 0 && self.incoming == 0 => (False, "Succeeded", "no instance is left on the host".to_owned()),
             () if left == 0 => (True, "Running", format!("{} migrations to the host have not ended", self.incoming)),
-            () if open == 0 => (False, "Failed", format!("{left} instances cannot leave the host: {}", stuck.join("; "))),
+            () if open == 0 => {
+                (False, "Failed", format!("{left} instances cannot leave the host: {}", stuck.join("; ")))
+            }
             () if self.no_destination => {
                 (True, "Running", format!("{left} instances are left, and no other compute service is enabled and up"))
             }
@@ -237,7 +247,9 @@ impl Drained {
         };
         let is_over = status == False;
         let preflight = match self.no_destination {
-            true => state("PreflightChecksSucceeded", False, "NoDestination", "no other compute service is enabled and up"),
+            true => {
+                state("PreflightChecksSucceeded", False, "NoDestination", "no other compute service is enabled and up")
+            }
             false => state("PreflightChecksSucceeded", True, "Succeeded", ""),
         };
         let moving = self.describe(State::Migrating);
@@ -246,10 +258,14 @@ impl Drained {
             () if !stuck.is_empty() => state("MigratingInstance", False, "Failed", stuck.join("; ")),
             () => state("MigratingInstance", False, "Succeeded", ""),
         };
-        let wait = Wait::on(&Ref::cluster::<Eviction>(view.eviction.name_any())).condition("is over").now(message.clone());
+        let wait =
+            Wait::on(&Ref::cluster::<Eviction>(view.eviction.name_any())).condition("is over").now(message.clone());
         let wait = match reason {
             "Failed" => wait
-                .look_at(format!("move or delete them, then it ends by itself; to try all again: kubectl delete evi {}", view.eviction.name_any()))
+                .look_at(format!(
+                    "move or delete them, then it ends by itself; to try all again: kubectl delete evi {}",
+                    view.eviction.name_any()
+                ))
                 .failed("NonMigratable"),
             _ => wait.with_reason("Evicting"),
         };

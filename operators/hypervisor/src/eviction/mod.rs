@@ -4,6 +4,8 @@
 //! migrations, so that an operator that was killed after any call goes on, and starts nothing twice.
 
 mod instance;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,8 @@ use c5c3_api::hypervisor::{Eviction, EvictionInstance, EvictionInstanceState};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::report::Outcome;
 use c5c3_kit::{
-    Call, Controller, Farewell, Inputs, KindRef, Plan, Question as AnyQuestion, Ref, RemoteHandle, Step, Summary, Verdict, Wait,
+    Call, Controller, Farewell, Inputs, KindRef, Plan, Question as AnyQuestion, Ref, RemoteHandle, Step, Summary,
+    Verdict, Wait,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -181,9 +184,11 @@ fn undecided(inputs: &Inputs<Eviction>, wait: Wait) -> Plan {
     let kept = json!({"instances": status.instances, "outstandingInstances": status.outstanding_instances,
         "outstandingRamMb": status.outstanding_ram_mb, "hypervisorServiceId": status.hypervisor_service_id,
         "started": status.started, "finished": status.finished});
-    kept.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).fold(plan, |plan, (field, value)| {
-        plan.status(field, value.clone())
-    })
+    kept.as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+        .fold(plan, |plan, (field, value)| plan.status(field, value.clone()))
 }
 
 fn state(condition: &str, status: ConditionStatus, reason: &str, message: impl Into<String>) -> ConditionState {
@@ -205,7 +210,8 @@ fn decide(view: &View<'_>) -> Plan {
     };
     let step = Step::new("MigratingInstance");
     if service.is_enabled() {
-        let reason: String = format!("{} {}", mark(view.eviction), view.eviction.spec.reason).chars().take(255).collect();
+        let reason: String =
+            format!("{} {}", mark(view.eviction), view.eviction.spec.reason).chars().take(255).collect();
         let deed = Deed::Disable { host: service.host.clone(), service: service.id.clone(), reason };
         return plan
             .condition(state("HypervisorDisabled", False, "Enabled", "the compute service is disabled first"))

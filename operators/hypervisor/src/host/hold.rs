@@ -34,7 +34,8 @@ pub(super) fn step(view: &View<'_>, state: &State) -> Step {
     if children.is_empty() {
         return step.childless().reasons("NotConfigured", "NotConfigured").done("nothing holds the machine");
     }
-    step.children(children.into_iter().map(Child::readiness_optional)).done("the machine is held until its host has left Nova")
+    step.children(children.into_iter().map(Child::readiness_optional))
+        .done("the machine is held until its host has left Nova")
 }
 
 fn child<K: kube::Resource<DynamicType = ()>>(namespace: &str, name: &str, content: Value) -> Child

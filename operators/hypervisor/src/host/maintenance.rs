@@ -6,8 +6,8 @@ use c5c3_api::hypervisor::{Eviction, Maintenance};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::object::condition;
 use c5c3_kit::{Child, KindRef, Step};
-use kube::api::DynamicObject;
 use kube::ResourceExt;
+use kube::api::DynamicObject;
 use serde_json::json;
 
 use super::onboarding::Onboarding;
@@ -136,7 +136,8 @@ pub(super) fn eviction(view: &View<'_>, service: &ServiceState) -> EvictionState
 fn child(view: &View<'_>) -> Child {
     let kind = KindRef::of::<Eviction>();
     let mut object = DynamicObject::new(&view.name, &kind.resource);
-    object.metadata.labels = Some(view.object().labels().clone().into_iter().filter(|(key, _)| !is_mark(key)).collect());
+    object.metadata.labels =
+        Some(view.object().labels().clone().into_iter().filter(|(key, _)| !is_mark(key)).collect());
     // A reason cannot be changed: the first one of a maintenance stays.
     let live = view.inputs.own_named::<Eviction>(&view.name).and_then(|live| live.data["spec"]["reason"].as_str());
     let reason = live.map_or_else(|| reason(view), ToOwned::to_owned);

@@ -64,9 +64,8 @@ pub(super) fn traits(view: &View<'_>, phase: Phase) -> Membership {
 
 /// The aggregates that a host is in while it is tested: that of its zone, and the one that keeps other servers away.
 fn test_aggregates(view: &View<'_>) -> BTreeSet<String> {
-    let has_zone = |name: &&String| {
-        view.aggregate(name).is_some_and(|one| one.metadata.contains_key("availability_zone"))
-    };
+    let has_zone =
+        |name: &&String| view.aggregate(name).is_some_and(|one| one.metadata.contains_key("availability_zone"));
     let of_zone = view.object().spec.aggregates.iter().filter(has_zone);
     of_zone.chain(&view.settings.test_aggregate).cloned().collect()
 }
@@ -131,7 +130,8 @@ pub(super) fn aggregates(view: &View<'_>, phase: Phase, traits_are_set: bool) ->
     if !calls.is_empty() {
         return Membership { step: calls.into_iter().fold(step, Step::call), is_set: false, names: Vec::new() };
     }
-    let is_final = matches!(phase, Phase::Handover if traits_are_set) || phase == Phase::Succeeded || view.is_terminating();
+    let is_final =
+        matches!(phase, Phase::Handover if traits_are_set) || phase == Phase::Succeeded || view.is_terminating();
     match is_final {
         true => done(step, "the host is in its aggregates", Vec::new()),
         false => waits(view, step, "TestAggregates", "the host is in the aggregates of its test"),

@@ -7,6 +7,8 @@ mod membership;
 mod offboarding;
 mod onboarding;
 mod ready;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use c5c3_api::hypervisor::{Eviction, Hypervisor};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::report::Outcome;
 use c5c3_kit::{
-    Controller, Farewell, Inputs, KindRef, Plan, Question as AnyQuestion, Ref, RemoteHandle, Step, Summary, Verdict, Wait,
+    Controller, Farewell, Inputs, KindRef, Plan, Question as AnyQuestion, Ref, RemoteHandle, Step, Summary, Verdict,
+    Wait,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -147,7 +150,9 @@ impl Controller for Hosts {
         }
         match self.view(inputs) {
             Ok(view) => offboarding::farewell(&view),
-            Err(wait) => Farewell::new().wait(wait).leaves(format!("the compute service of {}", inputs.object.name_any())),
+            Err(wait) => {
+                Farewell::new().wait(wait).leaves(format!("the compute service of {}", inputs.object.name_any()))
+            }
         }
     }
 }
@@ -172,9 +177,12 @@ impl KeepKnown for Plan {
         };
         let known = json!({"hypervisorId": status.hypervisor_id, "serviceId": status.service_id, "traits": status.traits,
             "aggregates": status.aggregates, "internalIp": status.internal_ip, "evicted": status.evicted});
-        known.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).fold(plan, |plan, (key, value)| {
-            plan.status(key, value.clone())
-        })
+        known
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, value)| !value.is_null())
+            .fold(plan, |plan, (key, value)| plan.status(key, value.clone()))
     }
 }
 

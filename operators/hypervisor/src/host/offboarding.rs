@@ -108,7 +108,10 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
         Leaving { agents, step, condition, state: State::Leaving, again: true }
     };
     let pending = |message: &str| {
-        Wait::on(&Ref::cluster::<Node>(&view.name)).condition("is drained").now(message.to_owned()).with_reason("NotDrained")
+        Wait::on(&Ref::cluster::<Node>(&view.name))
+            .condition("is drained")
+            .now(message.to_owned())
+            .with_reason("NotDrained")
     };
     if onboarding.phase.is_in_progress() {
         let message = "waits until onboarding has ended";
@@ -141,7 +144,8 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
     };
     match next(view) {
         Next::Gone => {
-            let condition = said(ConditionStatus::True, "Offboarded", "Nova and Placement do not know the host any more");
+            let condition =
+                said(ConditionStatus::True, "Offboarded", "Nova and Placement do not know the host any more");
             Leaving { agents, step: step.childless(), condition, state: State::Gone, again: false }
         }
         Next::Waits(wait) => {

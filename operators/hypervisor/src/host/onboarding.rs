@@ -88,9 +88,7 @@ impl Onboarding {
         match (self.waits.is_empty(), self.calls.is_empty()) {
             (false, _) => step.undecided(self.waits.clone()),
             (true, false) => self.calls.iter().cloned().fold(step, Step::call),
-            (true, true) if self.phase == Phase::Aborted => {
-                step.childless().wait(aborted(view, &self.message))
-            }
+            (true, true) if self.phase == Phase::Aborted => step.childless().wait(aborted(view, &self.message)),
             (true, true) => step.childless(),
         }
     }
@@ -168,7 +166,10 @@ fn initial(view: &View<'_>) -> Onboarding {
         Ok(_) => {}
     }
     let (Some(service), Some(_)) = (&view.host.service, &view.host.compute) else {
-        return Onboarding::new(Phase::Initial, "waits until nova-compute registers the host in Nova under the node's name");
+        return Onboarding::new(
+            Phase::Initial,
+            "waits until nova-compute registers the host in Nova under the node's name",
+        );
     };
     let onboarding = Onboarding::new(Phase::Initial, "");
     if !super::membership::is_in_test_aggregates(view) {
@@ -230,7 +231,9 @@ fn libvirt(view: &View<'_>) -> Tested {
     match view.before.lib_virt_version.as_deref().filter(|version| *version != "unknown") {
         None => Tested::Waits("waits until the node's agent reports the version of libvirt".into()),
         Some(version) if numbers(version) >= numbers(minimum) => Tested::Passed,
-        Some(version) => Tested::Failed(format!("libvirt is {version}, and at least {minimum} is needed; update the host")),
+        Some(version) => {
+            Tested::Failed(format!("libvirt is {version}, and at least {minimum} is needed; update the host"))
+        }
     }
 }
 
@@ -246,8 +249,13 @@ fn bridges(view: &View<'_>) -> Tested {
         Err(wait) => Tested::Unknown(wait),
         Ok(None) => Tested::Waits("waits until the agent of Open vSwitch reports its bridges".into()),
         Ok(Some(found)) => {
-            let missing: Vec<&str> =
-                view.settings.bridges.iter().map(String::as_str).filter(|name| !found.iter().any(|one| one == name)).collect();
+            let missing: Vec<&str> = view
+                .settings
+                .bridges
+                .iter()
+                .map(String::as_str)
+                .filter(|name| !found.iter().any(|one| one == name))
+                .collect();
             match missing.is_empty() {
                 true => Tested::Passed,
                 false => Tested::Waits(format!("waits for the bridge {} of Open vSwitch", missing.join(", "))),
@@ -271,7 +279,9 @@ fn server(view: &View<'_>) -> Tested {
         // It is written down before the server is deleted, so that an operator that is killed then creates no second one.
         [one] if is_seen(view, one) => Tested::Seen,
         [one] => judge(view, smoke, one),
-        several => Tested::Calls("deletes smoke servers that are too many", deletions(view, &several[1..], "one is enough")),
+        several => {
+            Tested::Calls("deletes smoke servers that are too many", deletions(view, &several[1..], "one is enough"))
+        }
     }
 }
 

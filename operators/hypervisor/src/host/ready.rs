@@ -28,7 +28,9 @@ pub(super) fn ready(
             let (reason, message) = match (eviction.evicted, eviction.failed) {
                 (Some(true), _) => ("Evicted", format!("in maintenance ({mode}), and empty")),
                 (_, true) => ("EvictionFailed", eviction.condition.message.clone()),
-                _ if view.maintenance() == Maintenance::Ha => ("Maintenance", "high availability looks after it".into()),
+                _ if view.maintenance() == Maintenance::Ha => {
+                    ("Maintenance", "high availability looks after it".into())
+                }
                 _ => ("Evicting", eviction.condition.message.clone()),
             };
             no(reason, &message)

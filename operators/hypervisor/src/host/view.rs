@@ -176,10 +176,8 @@ impl<'a> View<'a> {
 
     /// The fields of the status that are the operator's.
     pub(super) fn status(&self, traits: &[String], evicted: Option<bool>) -> Vec<(&'static str, Value)> {
-        let mut aggregates: Vec<Value> = self
-            .member_of()
-            .map(|one| json!({"name": one.name, "uuid": one.uuid, "metadata": one.metadata}))
-            .collect();
+        let mut aggregates: Vec<Value> =
+            self.member_of().map(|one| json!({"name": one.name, "uuid": one.uuid, "metadata": one.metadata})).collect();
         for aggregate in &mut aggregates {
             if let Some(fields) = aggregate.as_object_mut() {
                 fields.retain(|_, value| !value.is_null() && value.as_object().is_none_or(|map| !map.is_empty()));

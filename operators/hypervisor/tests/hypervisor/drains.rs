@@ -18,7 +18,8 @@ async fn of_three_guests_two_leave_and_the_third_is_named_with_its_reason() {
     site.said("Hypervisor", "hv-1", "Ready", "False", "EvictionFailed").await;
 
     let status = site.status("Eviction", "hv-1").await;
-    let states: Vec<_> = status["instances"].as_array().unwrap().iter().map(|one| (&one["id"], &one["state"])).collect();
+    let states: Vec<_> =
+        status["instances"].as_array().unwrap().iter().map(|one| (&one["id"], &one["state"])).collect();
     assert_eq!(json!(states), json!([["a", "Migrated"], ["b", "Migrated"], ["c", "NonMigratable"]]), "{status:#}");
     assert_eq!(status["instances"][0]["destination"], "spare");
     assert_eq!(status["instances"][2]["attempts"], 2);
@@ -48,15 +49,22 @@ async fn a_failed_drain_blocks_offboarding() {
     let is_held = |object: Option<&DynamicObject>| {
         object.is_some_and(|object| {
             let said = condition(&object.data["status"], "Offboarded");
-            said["status"] == "False" && said["message"].as_str().unwrap_or_default().contains("vm-a (a): it is SUSPENDED")
+            said["status"] == "False"
+                && said["message"].as_str().unwrap_or_default().contains("vm-a (a): it is SUSPENDED")
         })
     };
     site.until("Hypervisor", "hv-1", "is held back by its guest", is_held).await;
     assert_eq!((site.cloud.count("DELETE"), site.cloud.count("action")), (0, 0));
     // Its user resumes it: now it can move.
     site.cloud.world().servers.get_mut("a").unwrap()["status"] = "ACTIVE".into();
-    site.api("Eviction").patch("hv-1", &kube::api::PatchParams::default(),
-        &kube::api::Patch::Merge(json!({"metadata": {"annotations": {"look": "again"}}}))).await.unwrap();
+    site.api("Eviction")
+        .patch(
+            "hv-1",
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(json!({"metadata": {"annotations": {"look": "again"}}})),
+        )
+        .await
+        .unwrap();
     site.said("Hypervisor", "hv-1", "Offboarded", "True", "Offboarded").await;
 }
 
@@ -105,15 +113,22 @@ async fn an_eviction_by_hand_disables_the_host_drains_late_arrivals_and_enables_
     let site = Site::open(|_| {}).await;
     site.ready("hv-1").await;
     site.cloud.server("a", "hv-1", "ACTIVE");
-    let mut eviction = DynamicObject::new("hv-1-firmware", &kube::core::ApiResource::erase::<c5c3_api::hypervisor::Eviction>(&()));
+    let mut eviction =
+        DynamicObject::new("hv-1-firmware", &kube::core::ApiResource::erase::<c5c3_api::hypervisor::Eviction>(&()));
     eviction.data = json!({"spec": {"hypervisor": "hv-1", "reason": "firmware"}});
     site.api("Eviction").create(&PostParams::default(), &eviction).await.unwrap();
     site.said("Eviction", "hv-1-firmware", "Evicting", "False", "Succeeded").await;
     assert_eq!(site.cloud.world().services["hv-1"]["disabled_reason"], "c5c3 eviction hv-1-firmware: firmware");
 
     site.cloud.server("late", "hv-1", "ACTIVE");
-    site.api("Eviction").patch("hv-1-firmware", &kube::api::PatchParams::default(),
-        &kube::api::Patch::Merge(json!({"metadata": {"annotations": {"look": "again"}}}))).await.unwrap();
+    site.api("Eviction")
+        .patch(
+            "hv-1-firmware",
+            &kube::api::PatchParams::default(),
+            &kube::api::Patch::Merge(json!({"metadata": {"annotations": {"look": "again"}}})),
+        )
+        .await
+        .unwrap();
     let moved = |_: Option<&DynamicObject>| site.cloud.world().servers["late"]["OS-EXT-SRV-ATTR:host"] == "spare";
     site.until("Eviction", "hv-1-firmware", "drains the late arrival", moved).await;
 

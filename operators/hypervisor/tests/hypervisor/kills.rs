@@ -55,11 +55,14 @@ async fn an_operator_that_is_killed_after_each_step_does_nothing_twice() {
     }
     site.cloud.world().silent = true;
     site.cloud.register("hv-1");
-    let annotations = json!({"hypervisor.c5c3.io/aggregates": "gold", "hypervisor.c5c3.io/custom-traits": "CUSTOM_NVME"});
+    let annotations =
+        json!({"hypervisor.c5c3.io/aggregates": "gold", "hypervisor.c5c3.io/custom-traits": "CUSTOM_NVME"});
     site.node("hv-1", annotations).await;
     let joined = killed_until(&mut site, "hv-1", "Ready", "Ready").await;
     assert!(joined > 10, "{joined}");
-    for (call, times) in [("POST /compute/servers server", 1), ("DELETE /compute/servers", 1), ("add_host", 3), ("remove_host", 1)] {
+    for (call, times) in
+        [("POST /compute/servers server", 1), ("DELETE /compute/servers", 1), ("add_host", 3), ("remove_host", 1)]
+    {
         assert_eq!(site.cloud.count(call), times, "{call} {:#?}", site.cloud.world().log);
     }
     assert_eq!(site.cloud.count("PUT /placement/resource_providers"), 1);

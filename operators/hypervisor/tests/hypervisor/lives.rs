@@ -16,7 +16,8 @@ async fn a_labelled_node_becomes_ready_after_a_smoke_server_wrote_its_name() {
     site.cloud.aggregate("gold", None);
     site.cloud.aggregate("tests", None);
     site.cloud.register("hv-1.rack.example");
-    let annotations = json!({"hypervisor.c5c3.io/aggregates": "gold", "hypervisor.c5c3.io/custom-traits": "CUSTOM_NVME"});
+    let annotations =
+        json!({"hypervisor.c5c3.io/aggregates": "gold", "hypervisor.c5c3.io/custom-traits": "CUSTOM_NVME"});
     site.node("hv-1.rack.example", annotations).await;
     site.said("Hypervisor", "hv-1.rack.example", "Ready", "True", "Ready").await;
 

@@ -33,12 +33,13 @@ async fn thousands_of_hypervisors_take_little_memory_and_few_requests_at_rest() 
     for number in 0..count {
         site.cloud.register(&format!("hv-{number}"));
     }
-    stream::iter(0..count).for_each_concurrent(8, |number| {
-        let name = format!("hv-{number}");
-        let site = &site;
-        async move { site.node(&name, json!({})).await }
-    })
-    .await;
+    stream::iter(0..count)
+        .for_each_concurrent(8, |number| {
+            let name = format!("hv-{number}");
+            let site = &site;
+            async move { site.node(&name, json!({})).await }
+        })
+        .await;
     let (empty, started) = (resident(), Instant::now());
     site.restart();
     let mut ready = 0;

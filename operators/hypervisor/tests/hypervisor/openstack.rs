@@ -123,7 +123,8 @@ fn error(status: u16, message: &str) -> Response {
 
 async fn answer(State(cloud): State<OpenStack>, method: Method, uri: Uri, body: Bytes) -> Response {
     let path: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
-    let query: Vec<(String, String)> = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+    let query: Vec<(String, String)> =
+        form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     if path.last() == Some(&"tokens") {
         return cloud.token();
@@ -216,7 +217,8 @@ impl World {
             ("POST", ["compute", "servers", id, "action"]) => self.action(id, body),
             ("GET", ["compute", "servers", id, "os-instance-actions"]) => {
                 let failed = self.fails.contains(*id);
-                let action = json!({"request_id": "req-9", "action": "live-migration", "message": failed.then_some("Error")});
+                let action =
+                    json!({"request_id": "req-9", "action": "live-migration", "message": failed.then_some("Error")});
                 reply(200, &json!({"instanceActions": [action]}))
             }
             ("GET", ["compute", "servers", _, "os-instance-actions", _]) => {
@@ -233,10 +235,13 @@ impl World {
             ("GET", ["compute", "os-migrations"]) => {
                 self.work();
                 let host = get("host").unwrap_or_default().to_owned();
-                let is_it = |one: &&Value| one["source_compute"] == host.as_str() || one["dest_compute"] == host.as_str();
+                let is_it =
+                    |one: &&Value| one["source_compute"] == host.as_str() || one["dest_compute"] == host.as_str();
                 listed("migrations", self.migrations.iter().filter(is_it))
             }
-            ("GET", ["compute", "flavors", "detail"]) => listed("flavors", [json!({"id": "f1", "name": "tiny"})].iter()),
+            ("GET", ["compute", "flavors", "detail"]) => {
+                listed("flavors", [json!({"id": "f1", "name": "tiny"})].iter())
+            }
             ("GET", ["image", .., "images"]) => listed("images", [json!({"id": "i1", "name": "cirros"})].iter()),
             ("GET", ["network", .., "networks"]) => listed("networks", [json!({"id": "n1", "name": "lab"})].iter()),
             (_, ["placement", rest @ ..]) => self.placement(method, rest, body),
@@ -314,7 +319,8 @@ impl World {
             return reply(200, &json!({ "output": text }));
         }
         if body.get("confirmResize").is_some() {
-            let Some(one) = self.migrations.iter_mut().find(|one| one["instance_uuid"] == id && one["status"] == "finished")
+            let Some(one) =
+                self.migrations.iter_mut().find(|one| one["instance_uuid"] == id && one["status"] == "finished")
             else {
                 return error(409, "the server is not in VERIFY_RESIZE");
             };
@@ -367,6 +373,7 @@ impl World {
 
     fn placement(&mut self, method: &str, path: &[&str], body: &Value) -> Response {
         match (method, path) {
+            ("GET", ["traits", name]) if self.traits.contains(*name) => StatusCode::NO_CONTENT.into_response(),
             ("PUT", ["traits", name]) => {
                 self.traits.insert((*name).to_owned());
                 StatusCode::CREATED.into_response()
@@ -378,7 +385,9 @@ impl World {
                 StatusCode::NO_CONTENT.into_response()
             }
             (_, ["resource_providers", id, rest @ ..]) => {
-                let Some(provider) = self.providers.get_mut(*id) else { return error(404, "no such resource provider") };
+                let Some(provider) = self.providers.get_mut(*id) else {
+                    return error(404, "no such resource provider");
+                };
                 match (method, rest) {
                     ("GET", ["traits"]) => reply(
                         200,
@@ -397,7 +406,10 @@ impl World {
                         }
                         provider["traits"] = body["traits"].clone();
                         provider["generation"] = (provider["generation"].as_i64().unwrap() + 1).into();
-                        reply(200, &json!({"traits": provider["traits"], "resource_provider_generation": provider["generation"]}))
+                        reply(
+                            200,
+                            &json!({"traits": provider["traits"], "resource_provider_generation": provider["generation"]}),
+                        )
                     }
                     ("GET", ["allocations"]) => reply(
                         200,
