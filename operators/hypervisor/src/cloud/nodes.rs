@@ -41,9 +41,12 @@ impl Cloud {
     }
 
     pub(super) async fn bridges(&self, node: &str) -> Result<Option<Vec<String>>, Failure> {
-        let all = Api::<OVSNode>::all(self.cluster()?).list(&ListParams::default()).await;
-        let all = all.map_err(|error| failure(&error))?;
-        let found = all.into_iter().find(|one| one.spec.node_ref.name.to_string() == node);
+        let (client, mut found) = (self.cluster()?, None);
+        for namespace in &self.settings.agent_namespaces {
+            let all = Api::<OVSNode>::namespaced(client.clone(), namespace).list(&ListParams::default()).await;
+            let all = all.map_err(|error| failure(&error))?;
+            found = found.or_else(|| all.into_iter().find(|one| one.spec.node_ref.name.as_str() == node));
+        }
         let status = found.and_then(|found| found.status);
         Ok(status.map(|status| status.bridges.into_iter().map(|bridge| bridge.name).collect()))
     }

@@ -246,11 +246,10 @@ impl Drained {
             () => (True, "Running", format!("{left} instances are left; cannot leave: {}", stuck.join("; "))),
         };
         let is_over = status == False;
-        let preflight = match self.no_destination {
-            true => {
-                state("PreflightChecksSucceeded", False, "NoDestination", "no other compute service is enabled and up")
-            }
-            false => state("PreflightChecksSucceeded", True, "Succeeded", ""),
+        let preflight = if self.no_destination {
+            state("PreflightChecksSucceeded", False, "NoDestination", "no other compute service is enabled and up")
+        } else {
+            state("PreflightChecksSucceeded", True, "Succeeded", "")
         };
         let moving = self.describe(State::Migrating);
         let migrating = match () {

@@ -19,11 +19,11 @@ use crate::settings::{Hold, Issuer};
 const HOLDS: &str = "hypervisor.c5c3.io/holds";
 
 /// The children of a host beside its Eviction. Nothing waits for them.
-pub(super) fn step(view: &View<'_>, state: &State) -> Step {
+pub(super) fn step(view: &View<'_>, state: State) -> Step {
     let step = Step::new("NodeHeld").node("hold", []);
     let mut children = Vec::new();
     if let Some(hold) = view.settings.hold.as_ref().filter(|_| view.object().spec.lifecycle_enabled) {
-        let is_gone = *state == State::Gone;
+        let is_gone = state == State::Gone;
         children.extend([deployment(view, hold, is_gone), budget(view, hold, is_gone)]);
     }
     // The agent makes its own when it is asked to; two Certificates of one name would be written in turns.

@@ -77,10 +77,12 @@ pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState 
     } else {
         None
     };
-    let said = match service.is_enabled() {
-        true => condition(ConditionStatus::False, "Enabled", "the compute service is enabled".into()),
-        false if why.starts_with(MARK) => condition(ConditionStatus::True, "Succeeded", why),
-        false => condition(ConditionStatus::True, "DisabledByOthers", format!("disabled in Nova: {why}")),
+    let said = if service.is_enabled() {
+        condition(ConditionStatus::False, "Enabled", "the compute service is enabled".into())
+    } else if why.starts_with(MARK) {
+        condition(ConditionStatus::True, "Succeeded", why)
+    } else {
+        condition(ConditionStatus::True, "DisabledByOthers", format!("disabled in Nova: {why}"))
     };
     let (is_disabled, calls_are_due) = (!service.is_enabled(), call.is_some());
     let step = call.into_iter().fold(step.clone().childless(), Step::call);

@@ -100,9 +100,10 @@ pub(super) fn aggregates(view: &View<'_>, phase: Phase, traits_are_set: bool) ->
         return waits(view, step, "WaitingForCompute", "Nova does not know the host");
     }
     let Some(wanted) = wanted(view, phase, traits_are_set) else {
-        let (reason, now) = match view.is_terminating() {
-            true => ("EvictionInProgress", "aggregates stay as they are until all instances have left"),
-            false => ("OnboardingAborted", "aggregates stay as they are because onboarding was aborted"),
+        let (reason, now) = if view.is_terminating() {
+            ("EvictionInProgress", "aggregates stay as they are until all instances have left")
+        } else {
+            ("OnboardingAborted", "aggregates stay as they are because onboarding was aborted")
         };
         return waits(view, step, reason, now);
     };
@@ -132,9 +133,10 @@ pub(super) fn aggregates(view: &View<'_>, phase: Phase, traits_are_set: bool) ->
     }
     let is_final =
         matches!(phase, Phase::Handover if traits_are_set) || phase == Phase::Succeeded || view.is_terminating();
-    match is_final {
-        true => done(step, "the host is in its aggregates", Vec::new()),
-        false => waits(view, step, "TestAggregates", "the host is in the aggregates of its test"),
+    if is_final {
+        done(step, "the host is in its aggregates", Vec::new())
+    } else {
+        waits(view, step, "TestAggregates", "the host is in the aggregates of its test")
     }
 }
 

@@ -206,7 +206,7 @@ fn decide(view: &View<'_>, plan: Plan) -> Plan {
         .step(eviction.step)
         .step(leaving.agents)
         .step(leaving.step)
-        .step(hold::step(view, &leaving.state))
+        .step(hold::step(view, leaving.state))
         .condition(onboarding.condition())
         .condition(service.condition)
         .condition(eviction.condition)

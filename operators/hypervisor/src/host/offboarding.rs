@@ -118,9 +118,10 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
         return leaving(agents.undecided([pending(message)]), step.undecided([pending(message)]), message.into());
     }
     if eviction.evicted != Some(true) {
-        let message = match eviction.failed {
-            true => format!("held back, because the drain failed: {}", eviction.condition.message),
-            false => "waits until all instances have left".to_owned(),
+        let message = if eviction.failed {
+            format!("held back, because the drain failed: {}", eviction.condition.message)
+        } else {
+            "waits until all instances have left".to_owned()
         };
         return leaving(agents.undecided([pending(&message)]), step.undecided([pending(&message)]), message);
     }
@@ -137,9 +138,10 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
             .now(format!("still has {}", left.pods.join(", ")))
             .because("nova-compute would register the host again")
             .with_reason("AgentPodsRunning");
-        match left.tainted {
-            true => agents.childless().wait(wait),
-            false => agents.call(view.call(deed, "its agents' pods have to go")),
+        if left.tainted {
+            agents.childless().wait(wait)
+        } else {
+            agents.call(view.call(deed, "its agents' pods have to go"))
         }
     };
     match next(view) {

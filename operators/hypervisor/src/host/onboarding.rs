@@ -71,9 +71,10 @@ impl Onboarding {
         if view.object().spec.high_availability && has_provider && !view.is_true("HaEnabled") {
             missing.push("high availability watches it (HaEnabled)");
         }
-        match missing.is_empty() {
-            true => Self::next(Phase::Succeeded, "the host takes servers"),
-            false => Self { message: format!("waits until {}", missing.join(" and ")), ..self },
+        if missing.is_empty() {
+            Self::next(Phase::Succeeded, "the host takes servers")
+        } else {
+            Self { message: format!("waits until {}", missing.join(" and ")), ..self }
         }
     }
 
@@ -256,9 +257,10 @@ fn bridges(view: &View<'_>) -> Tested {
                 .map(String::as_str)
                 .filter(|name| !found.iter().any(|one| one == name))
                 .collect();
-            match missing.is_empty() {
-                true => Tested::Passed,
-                false => Tested::Waits(format!("waits for the bridge {} of Open vSwitch", missing.join(", "))),
+            if missing.is_empty() {
+                Tested::Passed
+            } else {
+                Tested::Waits(format!("waits for the bridge {} of Open vSwitch", missing.join(", ")))
             }
         }
     }

@@ -45,9 +45,10 @@ pub(super) fn ready(
 
 /// Whether the node is going away.
 pub(super) fn terminating(view: &View<'_>) -> ConditionState {
-    match view.node_is_leaving() {
-        true => ConditionState::met("Terminating", "Terminating", "the node is being deleted"),
-        false => ConditionState::unmet("Terminating", "NodeStays", ""),
+    if view.node_is_leaving() {
+        ConditionState::met("Terminating", "Terminating", "the node is being deleted")
+    } else {
+        ConditionState::unmet("Terminating", "NodeStays", "")
     }
 }
 
@@ -57,8 +58,9 @@ pub(super) fn tainted(view: &View<'_>) -> ConditionState {
     let mut by_hand: Vec<&str> =
         managers.filter_map(|one| one.manager.as_deref()).filter(|name| name.starts_with("kubectl")).collect();
     by_hand.dedup();
-    match by_hand.is_empty() {
-        true => ConditionState::unmet("Tainted", "NoKubectl", "nobody has edited the object with kubectl"),
-        false => ConditionState::met("Tainted", "Kubectl", format!("edited with {}", by_hand.join(", "))),
+    if by_hand.is_empty() {
+        ConditionState::unmet("Tainted", "NoKubectl", "nobody has edited the object with kubectl")
+    } else {
+        ConditionState::met("Tainted", "Kubectl", format!("edited with {}", by_hand.join(", ")))
     }
 }
