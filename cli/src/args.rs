@@ -1,5 +1,6 @@
 //! What the command line takes. The help texts teach: each says what a command is for and shows how it is called.
 
+mod hypervisor;
 mod operators;
 
 use std::net::SocketAddr;
@@ -56,6 +57,12 @@ pub(crate) enum Command {
     /// Replace application credentials now, without waiting for their schedule
     #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::credentials::ROTATE_HELP, crate::credentials::ROTATE_CODES))]
     Rotate(crate::credentials::RotateArgs),
+    /// List the compute hosts: which take servers, which do not, and why
+    #[command(after_help = format!("{}\n\n{}", crate::hypervisors::LIST_HELP, crate::hypervisors::LIST_CODES))]
+    Hypervisors(crate::hypervisors::HypervisorsArgs),
+    /// Move every server off a compute host, and say what cannot leave and why
+    #[command(after_help = format!("{}\n\n{}", crate::hypervisors::DRAIN_HELP, crate::hypervisors::DRAIN_CODES))]
+    Drain(crate::hypervisors::DrainArgs),
     /// Test a cloud with Tempest now: every service it has, or one of them
     #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::tempest::HELP, crate::tempest::CODES))]
     Test(crate::tempest::TestArgs),

@@ -7,6 +7,7 @@ mod args;
 mod cluster;
 mod crds;
 mod credentials;
+mod hypervisors;
 mod image;
 mod manifests;
 mod operator;
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
             | Command::Logs(_)
             | Command::Credentials(_)
             | Command::Rotate(_)
+            | Command::Hypervisors(_)
+            | Command::Drain(_)
             | Command::Test(_)
             | Command::Doctor(_)
             | Command::Validate(_)
@@ -51,6 +54,8 @@ fn main() -> ExitCode {
         Command::Logs(args) => status::logs(&args),
         Command::Credentials(args) => credentials::run(&args),
         Command::Rotate(args) => rotate::run(&args),
+        Command::Hypervisors(args) => hypervisors::list(&args),
+        Command::Drain(args) => hypervisors::drain(&args),
         Command::Test(args) => tempest::run(&args),
         Command::Doctor(args) => cluster::doctor(&args),
         Command::Node(args) => cluster::node(args),

@@ -24,6 +24,7 @@ const OPERATORS: &[(&str, Make)] = &[
     ("controlplane", c5c3_operator_controlplane::operator),
     ("glance", c5c3_operator_glance::operator),
     ("ha", c5c3_operator_ha::operator),
+    ("hypervisor", c5c3_operator_hypervisor::operator),
     ("keystone", c5c3_operator_keystone::operator),
     ("labels-injector", c5c3_operator_labels_injector::operator),
     ("neutron", c5c3_operator_neutron::operator),
@@ -67,6 +68,7 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
         labels: args.inject_labels.clone(),
         certificates: args.webhook_certificates.clone(),
     })?;
+    args.hypervisor.settings().set();
     // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;

@@ -144,4 +144,6 @@ pub(crate) struct OperatorArgs {
     /// What is logged, such as info or info,c5c3_kit=debug
     #[arg(long, env = "C5C3_LOG", default_value = "info")]
     pub(crate) log: String,
+    #[command(flatten)]
+    pub(crate) hypervisor: super::hypervisor::HypervisorOperatorArgs,
 }

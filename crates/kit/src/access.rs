@@ -34,7 +34,9 @@ impl Access {
         let own = KindRef::of::<C::Kind>();
         let mut access = Self::default();
         access.allow(&own, "", READ);
-        access.allow(&own, "/status", &["patch"]);
+        if C::REPORTS {
+            access.allow(&own, "/status", &["patch"]);
+        }
         // Children hold their owner back until they are gone, which some clusters ask this right for.
         access.allow(&own, "/finalizers", &["update"]);
         if C::FINALIZER.is_some() {

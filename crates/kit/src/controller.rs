@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::{Problems, problem};
 use jiff::Timestamp;
+use kube::api::DynamicObject;
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,6 +66,22 @@ pub trait Controller: Send + Sync + Sized + 'static {
 
     /// Whether services are asked whether they live; see [`Controller::probes`].
     const PROBES: bool = false;
+
+    /// Whether the status of objects of this kind is the controller's to write. It is not for a kind of others, such as Node:
+    /// then nothing is reported but metrics and events.
+    const REPORTS: bool = true;
+
+    /// Which objects the controller looks after, as a label selector; all of them by default. An object that loses the label is
+    /// forgotten, and its children stay as they are.
+    fn selector(&self) -> Option<String> {
+        None
+    }
+
+    /// What of an object, beside its desired state and its labels and annotations, starts a reconcile when it changes: such as
+    /// conditions that others write.
+    fn trigger(&self, _: &DynamicObject) -> Option<String> {
+        None
+    }
 
     /// The kinds of all children, watched by label.
     fn children(&self) -> Vec<KindRef>;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::condition::ConditionState;
 use crate::remote::Call;
 use crate::wait::Wait;
 
@@ -34,6 +35,8 @@ pub struct Plan {
     pub partial: bool,
     /// How often a remote is asked though nothing changed; see [`Plan::resync`].
     pub resync: Option<Duration>,
+    /// Conditions that are not those of a step; see [`Plan::condition`].
+    pub conditions: Vec<ConditionState>,
 }
 
 /// Something that happened and is told as an event of the object.
@@ -59,6 +62,7 @@ impl Default for Plan {
             upgrading: false,
             partial: false,
             resync: None,
+            conditions: Vec::new(),
         }
     }
 }
@@ -86,6 +90,13 @@ impl Plan {
     /// Sets a field of the status.
     pub fn status(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.status.insert(field.into(), value.into());
+        self
+    }
+
+    /// States a condition that is not true when a step is done, such as one that holds while something is under way. It takes the
+    /// place of what the steps of that condition would say.
+    pub fn condition(mut self, state: ConditionState) -> Self {
+        self.conditions.push(state);
         self
     }
 
@@ -165,6 +176,10 @@ impl Plan {
         }
         for step in &self.removed_steps {
             let _ = writeln!(text, "== dropped: {step}");
+        }
+        for state in &self.conditions {
+            let ConditionState { condition, status, reason, message } = state;
+            let _ = writeln!(text, "== {condition} is {status:?}, {reason}: {message}");
         }
         if !self.status.is_empty() {
             let _ = writeln!(text, "== status\n{}", Value::Object(self.status.clone()));

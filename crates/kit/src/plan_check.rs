@@ -13,6 +13,8 @@ pub(crate) struct Declared<'a> {
     pub(crate) kind: &'a ApiResource,
     /// The conditions of its status.
     pub(crate) conditions: &'a [&'static str],
+    /// The conditions about the object as a whole, which a plan may state too.
+    pub(crate) summary: &'a [&'static str],
     /// The kinds of its children.
     pub(crate) children: &'a [KindRef],
     /// Whether it has a remote.
@@ -30,6 +32,12 @@ impl Declared<'_> {
                 return flaw;
             }
             names.extend(step.node.as_ref().map(|node| &node.name));
+        }
+        let mut stated = plan.conditions.iter().map(|state| state.condition.as_str());
+        if let Some(stranger) =
+            stated.find(|stated| !self.conditions.contains(stated) && !self.summary.contains(stated))
+        {
+            return Some(format!("{stranger} is not in CONDITIONS"));
         }
         self.undeclared_status(plan)
     }
@@ -84,7 +92,7 @@ mod tests {
     fn flaw(plan: &Plan) -> Option<String> {
         let kind = KindRef::of::<Keystone>().resource;
         let children = [KindRef::of::<ConfigMap>()];
-        Declared { kind: &kind, conditions: &["Ripe"], children: &children, remote: false }.flaw(plan)
+        Declared { kind: &kind, conditions: &["Ripe"], summary: &[], children: &children, remote: false }.flaw(plan)
     }
 
     fn named(name: &str) -> ObjectMeta {

@@ -315,7 +315,8 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         // A kind whose steps have no conditions of their own puts them under those about the whole.
         let conditions = if C::CONDITIONS.is_empty() { C::SUMMARY } else { C::CONDITIONS };
         let remote = self.context.outside.handle.is_some();
-        let declared = Declared { kind: &self.about.resource, conditions, children: &children, remote };
+        let summary = C::SUMMARY;
+        let declared = Declared { kind: &self.about.resource, conditions, summary, children: &children, remote };
         declared.flaw(plan).map_or(Ok(()), |flaw| Err(broken::<C>(flaw)))
     }
 
@@ -393,7 +394,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         let report = report::report(self.object, self.context.manager, types, outcome, summary, self.now);
         self.context.metrics.waits(C::NAME, self.about, &report.waits);
         self.context.metrics.conditions(self.about, &report.conditions);
-        if !report.changed {
+        if !report.changed || !C::REPORTS {
             return Ok(());
         }
         report::write(&self.context.client, self.about, &self.owner.uid, self.context.manager, &report).await?;

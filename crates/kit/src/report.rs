@@ -177,7 +177,9 @@ fn conditions(
 ) -> Vec<Condition> {
     let namespace = object.metadata.namespace.as_deref();
     let generation = object.metadata.generation;
-    let said_of_steps = outcome.applied().map(|(applied, plan)| steps(applied, plan, namespace)).unwrap_or_default();
+    let stated = outcome.applied().map(|(_, plan)| plan.conditions.clone()).unwrap_or_default();
+    let of_steps = outcome.applied().map(|(applied, plan)| steps(applied, plan, namespace)).unwrap_or_default();
+    let said_of_steps: Vec<ConditionState> = stated.into_iter().chain(of_steps).collect();
     let one = |said: &[ConditionState], condition: &str| {
         let before = find(before, condition);
         // The steps of an older spec go on while the present one is wrong.

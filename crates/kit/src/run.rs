@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, Stream, StreamExt};
 use kube::api::{Api, DynamicObject};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::controller::{Action, Config, ReconcileRequest, applier};
 use kube::runtime::reflector::{ObjectRef, store::Writer};
 use kube::runtime::watcher::Event;
@@ -289,10 +289,16 @@ fn watch_objects<C: Controller>(
 ) -> BoxStream<'static, Ref> {
     let mut fold = Fold::new(kind.clone());
     let watched = Watched::new(C::NAME, &kind.kind, &context.metrics);
-    reflected(watch(api, watcher::Config::default(), watched), writer)
+    let config = match context.controller.selector() {
+        Some(labels) => watcher::Config::default().labels(&labels),
+        None => watcher::Config::default(),
+    };
+    let hashing = context.clone();
+    let slim = watch(api, config, watched).map(move |event| slim(event, |object| hashing.controller.trigger(object)));
+    reflected(slim, writer)
         .flat_map(move |event| {
             let mut triggers = Vec::new();
-            for change in fold.on(event, desired_state_hash) {
+            for change in fold.on(event, known_hash) {
                 match change {
                     Change::Applied(about, _, before) if fold.known(&about) != before.as_ref() => triggers.push(about),
                     Change::Applied(..) => {}
@@ -313,13 +319,36 @@ where
     events.map(Ok).reflect(writer).filter_map(|event| futures::future::ready(event.ok()))
 }
 
-/// A hash that changes with the desired state of an object, and not with its status, which we write ourselves.
-fn desired_state_hash(object: &DynamicObject) -> u64 {
+/// A hash that changes with the desired state of an object, and not with its status, which we write ourselves; of what others
+/// write there only with what the controller names.
+fn desired_state_hash(object: &DynamicObject, trigger: Option<&str>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let meta = &object.metadata;
     (&meta.uid, meta.generation, &meta.labels, &meta.annotations, &meta.finalizers).hash(&mut hasher);
-    meta.deletion_timestamp.is_some().hash(&mut hasher);
+    (meta.deletion_timestamp.is_some(), trigger).hash(&mut hasher);
     hasher.finish()
+}
+
+/// The hash in the place of the object's content. A reconcile reads the object from the API, so that only its name is kept in
+/// memory: thousands of nodes with their status would take hundreds of megabytes.
+fn slim(event: Event<DynamicObject>, trigger: impl Fn(&DynamicObject) -> Option<String>) -> Event<DynamicObject> {
+    let slim = |object: DynamicObject| {
+        let hash = desired_state_hash(&object, trigger(&object).as_deref());
+        let ObjectMeta { name, namespace, uid, resource_version, .. } = object.metadata;
+        let metadata = ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() };
+        DynamicObject { types: object.types, metadata, data: hash.into() }
+    };
+    match event {
+        Event::Apply(object) => Event::Apply(slim(object)),
+        Event::Delete(object) => Event::Delete(slim(object)),
+        Event::InitApply(object) => Event::InitApply(slim(object)),
+        event @ (Event::Init | Event::InitDone) => event,
+    }
+}
+
+/// The hash of an object without content.
+fn known_hash(object: &DynamicObject) -> u64 {
+    object.data.as_u64().unwrap_or_default()
 }
 
 /// The watch on a kind of children, which tells when they are known.

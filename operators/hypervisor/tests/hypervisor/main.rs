@@ -1,0 +1,8 @@
+//! The lives of hypervisors on a whole API server, with a Nova and a Placement that keep their state and fail as told.
+
+mod drains;
+mod kills;
+mod lives;
+mod many;
+mod openstack;
+mod site;
