@@ -11,6 +11,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod access;
 mod agent;
 mod allocation;
 mod connection;
@@ -20,8 +21,11 @@ mod migrations;
 mod os;
 mod progress;
 mod protocol;
+#[cfg(test)]
+mod tests;
 mod topology;
 mod xdr;
 
+pub use access::access;
 pub use agent::{CONNECTION, MANAGER, Options, run};
 pub use metrics::NodeMetrics;

@@ -195,6 +195,7 @@ impl Agent {
             },
         };
         self.metrics.flows(&flows);
+        self.metrics.looked();
         self.around = Some(Surroundings {
             ovs_version: version(&run.join("ovs-vswitchd.ctl")).await,
             ovsdb_version: version(&run.join("ovsdb-server.ctl")).await,

@@ -9,6 +9,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod access;
 mod agent;
 mod database;
 mod health;
@@ -17,5 +18,6 @@ mod openflow;
 mod rpc;
 mod status;
 
+pub use access::access;
 pub use agent::{MANAGER, Options, run};
 pub use metrics::OvsMetrics;

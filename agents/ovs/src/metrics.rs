@@ -18,6 +18,7 @@ pub struct OvsMetrics {
     connected: Gauge,
     issues: Gauge,
     writes: Counter,
+    looks: Counter,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -34,12 +35,22 @@ impl OvsMetrics {
         registry.register("ovsdb_connected", "Whether the database of Open vSwitch answers", self.connected.clone());
         registry.register("ovs_issues", "What is wrong on this node", self.issues.clone());
         registry.register("agent_status_writes", "Writes of the OVSNode's status", self.writes.clone());
+        registry.register("agent_looks", "How often the daemons of this node were asked", self.looks.clone());
         registry.register_collector(Box::new(Readings(self.seen.clone())));
     }
 
     /// How many writes there were.
     pub fn writes(&self) -> u64 {
         self.writes.get()
+    }
+
+    /// How often the daemons were asked.
+    pub fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
+    pub(crate) fn looked(&self) {
+        self.looks.inc();
     }
 
     pub(crate) fn connected(&self, is_connected: bool) {

@@ -3,6 +3,8 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod access;
+
 use std::fmt::Debug;
 
 use futures::StreamExt;
@@ -13,6 +15,8 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+
+pub use access::Access;
 
 /// What an object of a kind needs, to be watched and to have its status applied.
 pub trait Published:
