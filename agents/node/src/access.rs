@@ -6,7 +6,8 @@ use serde_json::json;
 /// The rights of the agent, and what its node's token is confined to.
 pub fn access() -> Access {
     let group = "hypervisor.c5c3.io";
-    let is_over = "has(oldObject.status.type) && oldObject.status.type in ['success', 'failed', 'cancelled', 'completed']";
+    let is_over =
+        "has(oldObject.status.type) && oldObject.status.type in ['success', 'failed', 'cancelled', 'completed']";
     let is_origin = format!(
         "has(object.status.origin) && object.status.origin == variables.node && (!has(oldObject.status) || \
          !has(oldObject.status.origin) || oldObject.status.origin == variables.node || ({is_over}))"

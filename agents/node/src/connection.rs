@@ -14,7 +14,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::protocol::{self, Domain, EVENT, Event, HEAD, Head, LONGEST, NodeInfo, Procedure, REPLY, Refusal, Statistics};
+use crate::protocol::{
+    self, Domain, EVENT, Event, HEAD, Head, LONGEST, NodeInfo, Procedure, REPLY, Refusal, Statistics,
+};
 use crate::xdr::{Reader, Writer, XdrError};
 
 /// How long libvirt may take to accept a connection and to answer a call. Domain capabilities make libvirt start QEMU.
@@ -107,7 +109,9 @@ impl Connection {
         let serial = AtomicU32::new(1);
         let connection = Self { writer: tokio::sync::Mutex::new(writing), pending, serial, reader };
 
-        let types = connection.ask(Procedure::AuthList, Writer::default(), |reader| reader.list(20, |reader| reader.i32())).await?;
+        let types = connection
+            .ask(Procedure::AuthList, Writer::default(), |reader| reader.list(20, |reader| reader.i32()))
+            .await?;
         if !types.is_empty() && !types.contains(&0) {
             return Err(LibvirtError::WantsAuthentication);
         }
@@ -159,7 +163,9 @@ impl Connection {
 
     /// Returns an error if libvirt does not answer at once.
     pub async fn pulse(&self) -> Result<(), LibvirtError> {
-        self.ask_within(PULSE, Procedure::ConnectGetLibVersion, Writer::default(), |reader| reader.u64()).await.map(drop)
+        self.ask_within(PULSE, Procedure::ConnectGetLibVersion, Writer::default(), |reader| reader.u64())
+            .await
+            .map(drop)
     }
 
     /// The version of libvirt.
@@ -190,7 +196,8 @@ impl Connection {
 
     /// All domains, running or not.
     pub async fn domains(&self) -> Result<Vec<Domain>, LibvirtError> {
-        self.ask(Procedure::ConnectListAllDomains, Writer::default().i32(1).u32(0), |reader| protocol::domains(reader)).await
+        self.ask(Procedure::ConnectListAllDomains, Writer::default().i32(1).u32(0), |reader| protocol::domains(reader))
+            .await
     }
 
     /// The definition of a domain, without secrets.

@@ -205,7 +205,8 @@ impl Outgoing {
             Err(error) => return Err(error),
         }
         if self.idle >= GRACE && matches!(self.stage, Stage::Running { .. }) {
-            self.stage = Stage::Failed("the migration was aborted or failed; the instance is still at the origin".into());
+            self.stage =
+                Stage::Failed("the migration was aborted or failed; the instance is still at the origin".into());
         }
         Ok(())
     }
@@ -219,8 +220,7 @@ impl Outgoing {
             self.started = begin(api, &self.domain.uuid.to_string(), node, self.started).await?;
         }
         let before = self.published.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-        let status =
-            progress::status(node, self.started, &self.stage, &self.statistics, &before, Timestamp::now());
+        let status = progress::status(node, self.started, &self.stage, &self.statistics, &before, Timestamp::now());
         if self.published.as_ref() == Some(&status) {
             return Ok(());
         }

@@ -125,7 +125,10 @@ mod tests {
         let found = status("pear", now, &Stage::Succeeded, &statistics(), &[], now);
         assert_eq!(found.origin.as_deref(), Some("pear"));
         assert_eq!(found.destination, None, "the destination says that itself");
-        assert_eq!((found.r#type, found.operation), (Some(MigrationType::Success), Some(MigrationOperation::MigrationOut)));
+        assert_eq!(
+            (found.r#type, found.operation),
+            (Some(MigrationType::Success), Some(MigrationOperation::MigrationOut))
+        );
         assert_eq!(found.downtime.unwrap().as_str(), "20ms");
         assert_eq!(found.mem_total.unwrap().as_str(), "134750208");
         assert_eq!((found.mem_iteration, found.disk_bps, found.time_remaining), (Some(2), None, None));

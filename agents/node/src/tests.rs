@@ -225,7 +225,8 @@ async fn what_libvirt_says_is_in_the_hypervisor_and_nothing_is_written_when_noth
     // An instance that ends is gone at once.
     stand.libvirt.script.domains.lock().unwrap().clear();
     stand.libvirt.event(Procedure::LifecycleEvent, plum().write(Writer::default().i32(7)).i32(5).i32(0));
-    eventually("the instance is gone", async || stand.hypervisor().await.status.unwrap().num_instances == Some(0)).await;
+    eventually("the instance is gone", async || stand.hypervisor().await.status.unwrap().num_instances == Some(0))
+        .await;
     Ok(())
 }
 
@@ -261,7 +262,8 @@ async fn both_agents_write_one_migration() -> Tested {
     let other = Libvirt::start(&folder.path().join("sock"), Arc::default());
     let quince = stand.cluster.name("quince");
     let work = options(&stand.cluster, folder.path(), &quince);
-    let object = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": quince}, "spec": {}});
+    let object =
+        json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": quince}, "spec": {}});
     stand.hypervisors.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
     tokio::spawn(crate::run(stand.cluster.client(), work, NodeMetrics::default(), CancellationToken::new()));
     eventually("the other agent follows events", async || other.events.receiver_count() > 0).await;
@@ -325,7 +327,9 @@ async fn a_token_of_one_node_touches_no_other_nodes_objects() -> Tested {
         api.patch_status("m", &PatchParams::apply(node).force(), &Patch::Apply(&patch)).await.map(drop)
     };
     let object = json!({"metadata": {"name": "m"}, "spec": {}});
-    Api::<Migration>::default_namespaced(on("pear")).create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    Api::<Migration>::default_namespaced(on("pear"))
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
     follow("pear", json!({"origin": "pear", "type": "unbounded"})).await?;
     assert!(follow("fig", json!({"origin": "fig"})).await.is_err(), "it is under way from another host");
     assert!(follow("fig", json!({"destination": "quince"})).await.is_err(), "that is another host");

@@ -149,8 +149,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let uuid = *b"0123456789abcdef";
-        let bytes =
-            Writer::default().u32(7).i32(-7).fixed(&uuid).string("apple").optional(None).optional(Some("")).into_bytes();
+        let bytes = Writer::default()
+            .u32(7)
+            .i32(-7)
+            .fixed(&uuid)
+            .string("apple")
+            .optional(None)
+            .optional(Some(""))
+            .into_bytes();
         assert_eq!(bytes.len() % 4, 0);
         let mut reader = Reader::new(&bytes);
         assert_eq!((reader.u32(), reader.i32(), reader.uuid()), (Ok(7), Ok(-7), Ok(uuid)));

@@ -33,7 +33,8 @@ impl Libvirt {
             eprintln!("SKIPPED: needs root, libvirtd, virsh and qemu-system-x86_64");
             return None;
         }
-        let conf = format!("unix_sock_dir = \"{0}\"\nauth_unix_rw = \"none\"\nunix_sock_group = \"root\"\n", folder.display());
+        let conf =
+            format!("unix_sock_dir = \"{0}\"\nauth_unix_rw = \"none\"\nunix_sock_group = \"root\"\n", folder.display());
         std::fs::write(folder.join("libvirtd.conf"), conf).expect("a file");
         let mut command = Command::new("libvirtd");
         command.arg("--config").arg(folder.join("libvirtd.conf")).arg("--pid-file").arg(folder.join("pid"));
@@ -129,7 +130,10 @@ async fn a_hypervisor_says_what_virsh_says() -> Tested {
     libvirt.virsh(&["start", "plum"]);
     let found = until(&api, "it runs", |one| instances(one) == [("plum".into(), true)]).await;
     let allocation = found.status.and_then(|status| status.allocation).expect("an allocation");
-    assert_eq!((allocation.cpu.expect("CPUs").as_str(), allocation.memory.expect("memory").as_str()), ("1", "67108864"));
+    assert_eq!(
+        (allocation.cpu.expect("CPUs").as_str(), allocation.memory.expect("memory").as_str()),
+        ("1", "67108864")
+    );
 
     // An event about nothing that is published causes no write: the next one is that of the end.
     let writes = metrics.writes();

@@ -247,9 +247,9 @@ impl Agent {
         let (before, now) = (live.status.as_ref(), Timestamp::now());
         let known = before.map(|before| before.conditions.as_slice()).unwrap_or_default();
         let dated = |states: Vec<ConditionState>| {
-            let dated = states.iter().map(|state| {
-                state.to_condition(find(known, &state.condition), live.metadata.generation, now)
-            });
+            let dated = states
+                .iter()
+                .map(|state| state.to_condition(find(known, &state.condition), live.metadata.generation, now));
             dated.collect::<Vec<_>>()
         };
         if let (None, Some(around)) = (&self.lost, &self.around) {

@@ -12,8 +12,8 @@ pub fn watched() -> Value {
     let columns = |columns: &[&str]| json!({ "columns": columns });
     json!({
         "Open_vSwitch": columns(&["bridges", "dpdk_initialized", "dpdk_version", "external_ids", "datapath_types"]),
-        "Bridge": columns(&["name", "ports", "datapath_type", "protocols"]),
-        "Port": columns(&["name", "interfaces", "bond_mode", "lacp"]),
+        "Bridge": columns(&["name", "ports", "datapath_type"]),
+        "Port": columns(&["name", "interfaces", "bond_mode"]),
         "Interface": columns(&["name", "type", "error", "ofport", "link_state", "admin_state", "link_speed",
             "external_ids", "lacp_current"]),
     })
@@ -45,9 +45,8 @@ impl Rows {
     pub fn switch(&self) -> Switch {
         let none = Value::Null;
         let root = self.0.get("Open_vSwitch").and_then(|rows| rows.values().next()).unwrap_or(&none);
-        let mut bridges: Vec<Bridge> = references(&root["bridges"])
-            .filter_map(|uuid| Some(self.bridge(self.row("Bridge", uuid)?)))
-            .collect();
+        let mut bridges: Vec<Bridge> =
+            references(&root["bridges"]).filter_map(|uuid| Some(self.bridge(self.row("Bridge", uuid)?))).collect();
         bridges.sort_by(|a, b| a.name.cmp(&b.name));
         Switch {
             has_dpdk: root["dpdk_initialized"] == true,
@@ -126,7 +125,6 @@ impl Port {
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // As many independent facts.
 pub struct Interface {
     pub name: String,
     /// Empty for a device of the system.
@@ -212,7 +210,10 @@ pub(crate) mod tests {
         assert_eq!(switch.external_ids["system-id"], "ch1");
         assert_eq!(switch.datapath_types, ["netdev"]);
         let bond = &switch.bridges[0].ports[0];
-        assert_eq!((bond.name.as_str(), bond.bond_mode.as_deref(), bond.is_bond()), ("bond0", Some("active-backup"), true));
+        assert_eq!(
+            (bond.name.as_str(), bond.bond_mode.as_deref(), bond.is_bond()),
+            ("bond0", Some("active-backup"), true)
+        );
         assert_eq!((bond.interfaces[0].has_link, bond.interfaces[1].has_link), (true, false));
         let tap = &switch.bridges[1].ports[1].interfaces[0];
         assert_eq!((tap.name.as_str(), tap.external_ids["iface-id"].as_str(), tap.is_open), ("tap0", "p0", true));

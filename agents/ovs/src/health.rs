@@ -59,7 +59,9 @@ pub fn findings(switch: &Switch) -> Vec<Finding> {
         None => found.push(Finding::new(
             About::Bridge,
             Severity::Critical,
-            format!("bridge {name} is missing, so that instances have no network; look at ovn-controller, which makes it"),
+            format!(
+                "bridge {name} is missing, so that instances have no network; look at ovn-controller, which makes it"
+            ),
         )),
         Some(bridge) => found.extend(wrong_datapath(switch, bridge)),
     }
@@ -90,7 +92,7 @@ fn wrong_datapath(switch: &Switch, bridge: &Bridge) -> Option<Finding> {
 
 /// Whether a member of a bond carries traffic.
 pub fn is_active(member: &Interface) -> bool {
-    member.error.is_none() && member.is_up && member.has_link && member.lacp_current != Some(false)
+    member.error.is_none() && member.is_open && member.is_up && member.has_link && member.lacp_current != Some(false)
 }
 
 fn bond(bridge: &Bridge, port: &Port) -> Vec<Finding> {
@@ -102,6 +104,7 @@ fn bond(bridge: &Bridge, port: &Port) -> Vec<Finding> {
     down.map(|member| {
         let why = match member {
             Interface { error: Some(error), .. } => error.as_str(),
+            Interface { is_open: false, .. } => "the switch does not have it",
             Interface { is_up: false, .. } => "it is not up",
             Interface { has_link: false, .. } => "it has no link",
             _ => "its LACP partner does not answer",
@@ -118,7 +121,9 @@ fn unusable(bridge: &Bridge, interface: &Interface) -> Option<Finding> {
     let is_member = bridge.ports.iter().any(|port| port.is_bond() && port.interfaces.contains(interface));
     let error = interface.error.as_deref().filter(|_| !is_member)?;
     let remedy = match interface.external_ids.get("iface-id") {
-        Some(port) => format!("restart the instance of Neutron port {port}, or delete the port with ovs-vsctl del-port"),
+        Some(port) => {
+            format!("restart the instance of Neutron port {port}, or delete the port with ovs-vsctl del-port")
+        }
         None => "create the device, or delete the port with ovs-vsctl del-port".into(),
     };
     let message = format!("port {} on bridge {} has no device: {error}; {remedy}", interface.name, bridge.name);

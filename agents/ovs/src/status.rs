@@ -86,10 +86,7 @@ fn flow_stats(flows: &Flows) -> FlowStats {
         *tables.entry(*table).or_default() += count;
     }
     let per_table = |(table, count): (&u8, &u64)| TableFlows { table: (*table).into(), flows: sum([*count].iter()) };
-    FlowStats {
-        total_flows: Some(sum(tables.values())),
-        flows_per_table: tables.iter().map(per_table).collect(),
-    }
+    FlowStats { total_flows: Some(sum(tables.values())), flows_per_table: tables.iter().map(per_table).collect() }
 }
 
 fn interfaces(switch: &Switch) -> Interfaces {

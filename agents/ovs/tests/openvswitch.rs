@@ -29,15 +29,14 @@ impl Switch {
             eprintln!("SKIPPED: needs root, ovsdb-server and ovs-vswitchd (apt-get install openvswitch-switch)");
             return None;
         }
-        let switch = Self {
-            folder: tempfile::tempdir().expect("a folder"),
-            namespace: format!("c5ovs{}", std::process::id()),
-        };
+        let switch =
+            Self { folder: tempfile::tempdir().expect("a folder"), namespace: format!("c5ovs{}", std::process::id()) };
         switch.shell(&format!("ip netns add {0}; ip -n {0} link set lo up", switch.namespace));
         switch.shell("ovsdb-tool create $D/conf.db /usr/share/openvswitch/vswitch.ovsschema");
         switch.database();
         switch.vsctl("--no-wait init");
-        switch.vsctl("--no-wait set open . external-ids:system-id=orchard external-ids:ovn-bridge-datapath-type=netdev");
+        switch
+            .vsctl("--no-wait set open . external-ids:system-id=orchard external-ids:ovn-bridge-datapath-type=netdev");
         switch.shell(&format!(
             "$IN {} --disable-system --detach --no-chdir --log-file=$D/v.log --unixctl=$D/ovs-vswitchd.ctl \
              --pidfile=$D/ovs-vswitchd.pid unix:$D/db.sock",
@@ -149,7 +148,8 @@ async fn an_ovsnode_says_what_ovs_vsctl_says() -> Tested {
     // A device that is deleted is an issue, and none once it is back.
     switch.shell("$IN ip link del tap0");
     let deleted = Instant::now();
-    let node = until(&nodes, "the device is missed", |node| has_issue(node, "port tap0 on bridge br-int has no device")).await;
+    let node =
+        until(&nodes, "the device is missed", |node| has_issue(node, "port tap0 on bridge br-int has no device")).await;
     assert!(deleted.elapsed() < Duration::from_secs(10), "{:?}", deleted.elapsed());
     assert!(node.status.iter().flat_map(|status| &status.issues).all(|issue| issue.detected_at.is_some()));
     switch.shell("$IN ip link add tap0 type veth peer name tap0p; $IN ip link set tap0 up");
@@ -167,9 +167,11 @@ async fn an_ovsnode_says_what_ovs_vsctl_says() -> Tested {
 
     // A database that ends is told, and one that is back too.
     switch.shell("kill -9 $(cat $D/ovsdb-server.pid)");
-    until(&nodes, "the database is missed", |node| condition(node, "OVSDBConnected") == Some(ConditionStatus::False)).await;
+    until(&nodes, "the database is missed", |node| condition(node, "OVSDBConnected") == Some(ConditionStatus::False))
+        .await;
     switch.database();
-    until(&nodes, "the database is back", |node| condition(node, "OVSDBConnected") == Some(ConditionStatus::True)).await;
+    until(&nodes, "the database is back", |node| condition(node, "OVSDBConnected") == Some(ConditionStatus::True))
+        .await;
     stop.cancel();
     agent.await?;
     Ok(())

@@ -32,9 +32,7 @@ impl Access {
             "the token does not say which node it is of; agents need Kubernetes 1.30 or newer",
         );
         let validations = std::iter::once(&has_node).chain(&self.validations);
-        let validation = |(expression, message): &(String, &str)| {
-            json!({"expression": expression, "message": message, "reason": "Forbidden"})
-        };
+        let validation = |(expression, message): &(String, &str)| json!({"expression": expression, "message": message, "reason": "Forbidden"});
         let version = "admissionregistration.k8s.io/v1";
         let metadata = json!({"name": name, "labels": {"app.kubernetes.io/part-of": "c5c3"}});
         let policy = json!({

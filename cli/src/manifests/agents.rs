@@ -53,7 +53,7 @@ impl Agent {
     pub(super) fn manifests(&self) -> Vec<Value> {
         let own = format!("c5c3-agent-{}", self.name);
         let account = (own.as_str(), self.home);
-        let rules = |rules: &Value| serde_json::from_value::<Vec<_>>(rules.clone()).unwrap_or_default();
+        let rules = |rules: &Value| serde_json::from_value::<Vec<_>>(rules.clone()).expect("rules of a role");
         let mut objects = vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.home}}),
             object("v1", "ServiceAccount", &own, Some(self.home)),
@@ -72,7 +72,8 @@ impl Agent {
         let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
         let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10});
         let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
-        let volume = |name: &str, path: &str, kind: &str| json!({"name": name, "hostPath": {"path": path, "type": kind}});
+        let volume =
+            |name: &str, path: &str, kind: &str| json!({"name": name, "hostPath": {"path": path, "type": kind}});
         let mut mounts: Vec<Value> = self.folders.iter().map(|(name, path)| mount(name, path)).collect();
         let mut volumes: Vec<Value> =
             self.folders.iter().map(|(name, path)| volume(name, path, "DirectoryOrCreate")).collect();
