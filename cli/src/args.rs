@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use operators::{
-    ApiserverArgs, CrdsArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
+    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
@@ -91,6 +91,10 @@ pub(crate) enum Command {
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"
     )]
     Operator(OperatorArgs),
+    /// Run an agent of a hypervisor: what libvirt or Open vSwitch of this node says, in objects
+    #[command(after_help = "Try one on a hypervisor:\n  c5c3 agent node --node hv-1\n  c5c3 agent ovs --node hv-1\n\n\
+        On a cluster they are DaemonSets, which `c5c3 manifests` prints.")]
+    Agent(AgentArgs),
     /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager and External Secrets, on a cluster without them
     #[command(after_help = "Example:\n  c5c3 providers --kubeconfig lab.kubeconfig\n\n\
         For development and tests, never for production. It installs the kinds that are missing, and runs until Ctrl-C. \

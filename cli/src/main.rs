@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod agent;
 mod apiserver;
 mod args;
 mod cluster;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Providers(args) => providers::run(&args),
         Command::Apiserver(args) => apiserver::run(args),
         Command::Image(args) => image::run(&args),

@@ -1,6 +1,7 @@
-//! `c5c3 manifests`: what runs the operators on a cluster, each with an account of its own that may do what it needs and
+//! `c5c3 manifests`: what runs the operators and agents on a cluster, each with an account of its own that may do what it needs and
 //! nothing else.
 
+mod agents;
 mod people;
 mod webhooks;
 
@@ -37,6 +38,9 @@ pub(crate) fn run(args: &ManifestsArgs) -> Done {
     let mut files = BTreeMap::from([("roles.yaml".to_owned(), text(&people::roles())?)]);
     for (name, operator) in operator::named() {
         files.insert(format!("{name}.yaml"), text(&objects(name, &operator, namespace, args.webhooks))?);
+    }
+    for agent in agents::all(&args.namespace) {
+        files.insert(format!("agent-{}.yaml", agent.name), text(&agent.manifests())?);
     }
     match &args.output {
         None => print(&files.into_values().collect::<Vec<_>>().join("---\n")),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use c5c3_operator_labels_injector::Labels;
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
 use super::TargetArgs;
@@ -146,4 +146,73 @@ pub(crate) struct OperatorArgs {
     pub(crate) log: String,
     #[command(flatten)]
     pub(crate) hypervisor: super::hypervisor::HypervisorOperatorArgs,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AgentArgs {
+    #[command(subcommand)]
+    pub(crate) kind: AgentKind,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentKind {
+    /// Publish what libvirt says in the node's Hypervisor, and follow migrations in Migration objects
+    Node(NodeOptions),
+    /// Publish bridges, bonds, flows and what is wrong with them in the node's OVSNode
+    Ovs(OvsOptions),
+}
+
+/// What all agents take
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AgentOptions {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    /// The node that the agent is on
+    #[arg(long, env = "NODE_NAME")]
+    pub(crate) node: String,
+    /// Where /healthz, /readyz and /metrics are served; in a pod: its own address
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub(crate) metrics_address: SocketAddr,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+    /// What is logged, such as info or info,c5c3_agent_ovs=debug
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    pub(crate) log: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct NodeOptions {
+    #[command(flatten)]
+    pub(crate) common: AgentOptions,
+    /// The namespace of Migrations
+    #[arg(long, default_value = "openstack")]
+    pub(crate) namespace: String,
+    /// libvirt's socket. Over libvirt-sock-ro domain capabilities are not known
+    #[arg(long, value_name = "FILE", default_value = "/run/libvirt/libvirt-sock")]
+    pub(crate) libvirt_socket: PathBuf,
+    /// The driver of libvirt
+    #[arg(long, default_value = "qemu:///system")]
+    pub(crate) libvirt_uri: String,
+    /// The file in which libvirt's pod says whether instances run with kvm or qemu
+    #[arg(long, value_name = "FILE", default_value = "/run/libvirt/c5c3/virt-type")]
+    pub(crate) virt_type_file: PathBuf,
+    /// The host's os-release
+    #[arg(long, value_name = "FILE", default_value = "/etc/os-release")]
+    pub(crate) os_release: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OvsOptions {
+    #[command(flatten)]
+    pub(crate) common: AgentOptions,
+    /// The namespace of OVSNodes
+    #[arg(long, default_value = "ovn-system")]
+    pub(crate) namespace: String,
+    /// The folder of Open vSwitch's sockets
+    #[arg(long, value_name = "DIR", default_value = "/run/openvswitch")]
+    pub(crate) ovs_run: PathBuf,
+    /// The control socket of ovn-controller
+    #[arg(long, value_name = "FILE", default_value = "/run/ovn/controller.ctl")]
+    pub(crate) controller_socket: PathBuf,
 }

@@ -89,7 +89,8 @@ impl Layout {
         daemon["livenessProbe"] = says("ovn-appctl -T 5 -t /run/ovn/controller.ctl version", 20);
         let volumes = [
             json!({"name": "run", "hostPath": {"path": RUN, "type": "DirectoryOrCreate"}}),
-            json!({"name": "own", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
+            // A folder of the node, because the agent of Open vSwitch asks ovn-controller there.
+            json!({"name": "own", "hostPath": {"path": "/run/ovn", "type": "DirectoryOrCreate"}}),
         ];
         let volumes: Vec<Value> = volumes.into_iter().chain(tls_volumes).collect();
         self.daemon(CONTROLLER, &self.spec.controller, pod(&[daemon], &volumes)).version(self.ovn_image())

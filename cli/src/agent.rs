@@ -1,0 +1,88 @@
+//! `c5c3 agent`: runs an agent of a hypervisor.
+
+use std::process::ExitCode;
+
+use c5c3_agent_node::NodeMetrics;
+use c5c3_agent_ovs::OvsMetrics;
+use c5c3_kit::http::{self, Readiness};
+use c5c3_kit::logging::{self, Format};
+use c5c3_kit::metrics::Metrics;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{AgentArgs, AgentKind, AgentOptions, LogFormat};
+use crate::{Done, operator, target};
+
+pub(crate) fn run(args: AgentArgs) -> Done {
+    let common = match &args.kind {
+        AgentKind::Node(options) => &options.common,
+        AgentKind::Ovs(options) => &options.common,
+    };
+    let format = match common.log_format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    logging::start(format, &common.log)?;
+    // kube uses rustls, and would otherwise have to guess which cryptography it has.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // An agent waits most of the time, on each hypervisor: one thread is enough, and has the smallest memory.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(serve(args.kind))
+}
+
+async fn serve(kind: AgentKind) -> Done {
+    let (metrics, stop) = (Metrics::default(), CancellationToken::new());
+    match kind {
+        AgentKind::Node(options) => {
+            let client = client(&options.common).await?;
+            let own = NodeMetrics::default();
+            metrics.register(|registry| own.register(registry));
+            let settings = c5c3_agent_node::Options {
+                node: options.common.node.clone(),
+                namespace: options.namespace,
+                socket: options.libvirt_socket,
+                uri: options.libvirt_uri,
+                virt_type: options.virt_type_file,
+                os_release: options.os_release,
+            };
+            beside(&options.common, metrics, &stop, c5c3_agent_node::run(client, settings, own, stop.clone())).await
+        }
+        AgentKind::Ovs(options) => {
+            let client = client(&options.common).await?;
+            let own = OvsMetrics::default();
+            metrics.register(|registry| own.register(registry));
+            let settings = c5c3_agent_ovs::Options {
+                node: options.common.node.clone(),
+                namespace: options.namespace,
+                run: options.ovs_run,
+                controller: options.controller_socket,
+            };
+            beside(&options.common, metrics, &stop, c5c3_agent_ovs::run(client, settings, own, stop.clone())).await
+        }
+    }
+}
+
+async fn client(common: &AgentOptions) -> Result<kube::Client, String> {
+    let config = target::config(&common.target, None).await?;
+    c5c3_kit::client::client(config).map_err(|error| format!("no cluster: {}", target::root(&error)))
+}
+
+/// Runs an agent beside the server of its metrics, until a signal comes.
+async fn beside(
+    common: &AgentOptions,
+    metrics: Metrics,
+    stop: &CancellationToken,
+    agent: impl Future<Output = ()>,
+) -> Done {
+    let routes = http::routes(metrics, Readiness::default());
+    let server = http::serve(common.metrics_address, routes, stop.clone());
+    tokio::select! {
+        () = agent => Ok(ExitCode::SUCCESS),
+        () = operator::stop_asked() => Ok(ExitCode::SUCCESS),
+        ended = server => match ended {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(error) => Err(format!(
+                "cannot serve metrics on {}: {error}; choose a free address", common.metrics_address
+            )),
+        },
+    }
+}
