@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use operators::{
-    ApiserverArgs, CrdsArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
+    ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
@@ -79,6 +79,11 @@ pub(crate) enum Command {
         no namespace. Bind its role c5c3-NAME-objects in a second namespace to let another copy look after that."
     )]
     Manifests(ManifestsArgs),
+    /// Write a Helm chart for each operator, and one for all of them
+    #[command(after_help = "Example:\n  c5c3 charts --output charts\n  \
+        helm upgrade --install keystone-operator charts/keystone-operator -n openstack --create-namespace\n\n\
+        They install what `c5c3 manifests` prints. See docs/installation.md.")]
+    Charts(FolderArgs),
     /// Run one or more operators against the cluster of your kubeconfig, or the one this pod is in
     #[command(
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"

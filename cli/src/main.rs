@@ -4,6 +4,7 @@
 
 mod apiserver;
 mod args;
+mod charts;
 mod cluster;
 mod crds;
 mod credentials;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::NodeAgent(args) => cluster::node_agent(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Charts(args) => charts::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
