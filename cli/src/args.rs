@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use operators::{
-    ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
+    ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs,
+    ValidateArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
@@ -84,6 +85,14 @@ pub(crate) enum Command {
         helm upgrade --install keystone-operator charts/keystone-operator -n openstack --create-namespace\n\n\
         They install what `c5c3 manifests` prints. See docs/installation.md.")]
     Charts(FolderArgs),
+    /// Write what Flux installs everything from: sources, releases, the order of both, a ControlPlane
+    #[command(after_help = "Example:\n  c5c3 flux --output my-gitops-repository\n\nSee docs/installation.md.")]
+    Flux(FolderArgs),
+    /// Write what Prometheus and Grafana need: monitors, alert rules, dashboards
+    #[command(
+        after_help = "Example:\n  c5c3 monitoring --output monitoring\n  kubectl apply -f monitoring\n\nSee docs/monitoring.md."
+    )]
+    Monitoring(FolderArgs),
     /// Run one or more operators against the cluster of your kubeconfig, or the one this pod is in
     #[command(
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"

@@ -71,7 +71,8 @@ pub(crate) fn replace(folder: &Path, files: &BTreeMap<String, String>) -> Result
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|error| cannot("remove", folder, error))?;
     }
-    let mark = (MARK.to_owned(), "All of this folder is generated and replaced as a whole: see `make crds`.\n".to_owned());
+    let mark =
+        (MARK.to_owned(), "All of this folder is generated and replaced as a whole: see `make crds`.\n".to_owned());
     for (name, text) in files.iter().chain([(&mark.0, &mark.1)]) {
         let path = folder.join(name);
         let parent = path.parent().unwrap_or(folder);

@@ -8,8 +8,10 @@ mod charts;
 mod cluster;
 mod crds;
 mod credentials;
+mod flux;
 mod image;
 mod manifests;
+mod monitoring;
 mod operator;
 mod providers;
 mod reference;
@@ -59,6 +61,8 @@ fn main() -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::Manifests(args) => manifests::run(&args),
         Command::Charts(args) => charts::run(&args),
+        Command::Flux(args) => flux::run(&args),
+        Command::Monitoring(args) => monitoring::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),

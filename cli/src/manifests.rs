@@ -79,7 +79,8 @@ pub(crate) struct Extras {
 /// The namespace that an operator runs in, by the API group of its first kind: services in `openstack`, others in one of their
 /// own. That of K-ORC's kinds is where upstream's is, and where people look for it.
 fn home(operator: &Operator) -> String {
-    let group = operator.kinds().first().and_then(|(version, _)| version.split_once('/')).map_or("", |(group, _)| group);
+    let group =
+        operator.kinds().first().and_then(|(version, _)| version.split_once('/')).map_or("", |(group, _)| group);
     match group {
         "openstack.k-orc.cloud" => "orc-system".into(),
         "cortex.c5c3.io" => "openstack".into(),

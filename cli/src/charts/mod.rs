@@ -135,7 +135,12 @@ impl<'a> Chart<'a> {
         for object in with.iter().filter(is_right) {
             let mut node = self.node(object);
             if object["kind"] == "ServiceAccount" {
-                node.add("metadata", "annotations", Node::expression("toJson ."), "with .Values.serviceAccount.annotations");
+                node.add(
+                    "metadata",
+                    "annotations",
+                    Node::expression("toJson ."),
+                    "with .Values.serviceAccount.annotations",
+                );
             }
             text += &document(&node, (!without.contains(object)).then_some(ONE_NAMESPACE));
         }

@@ -51,10 +51,8 @@ fn values(installations: &[Installation]) -> Value {
 
 /// The values of each operator are checked by the schema of its own chart.
 fn schema(installations: &[Installation]) -> Value {
-    let mut properties = Map::from_iter([
-        ("createNamespaces".to_owned(), json!({"type": "boolean"})),
-        ("global".to_owned(), global()),
-    ]);
+    let mut properties =
+        Map::from_iter([("createNamespaces".to_owned(), json!({"type": "boolean"})), ("global".to_owned(), global())]);
     for Installation { own, .. } in installations {
         properties.insert(own.clone(), json!({"type": "object"}));
     }
@@ -67,7 +65,8 @@ fn schema(installations: &[Installation]) -> Value {
 /// The namespaces that operators run in and look after. Those that others made are left to them, and none is deleted with the
 /// release: there may be clouds in them.
 fn namespaces(installations: &[Installation]) -> String {
-    let names = installations.iter().map(|installation| format!("{:?}", installation.own)).collect::<Vec<_>>().join(" ");
+    let names =
+        installations.iter().map(|installation| format!("{:?}", installation.own)).collect::<Vec<_>>().join(" ");
     NAMESPACES.replace("CHARTS", &names)
 }
 

@@ -7,8 +7,7 @@ use super::{Extras, Installation, webhooks};
 
 /// The objects, but for the Deployment itself.
 pub(super) fn objects(installation: &Installation, extras: Extras) -> Vec<Value> {
-    let mut objects =
-        vec![service(installation, extras), budget(installation), network_policy(installation, extras)];
+    let mut objects = vec![service(installation, extras), budget(installation), network_policy(installation, extras)];
     if extras.monitor {
         objects.push(monitor(installation));
     }
