@@ -77,7 +77,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -\n  c5c3 manifests | kubectl apply -f -\n\n\
         Each operator may do in one namespace what it needs there, and nothing elsewhere but read a few kinds that are in \
-        no namespace. Bind its role c5c3-NAME-objects in a second namespace to let another copy look after that."
+        no namespace. Bind its ClusterRole, such as keystone-operator-objects, in a second namespace to let another copy look after that."
     )]
     Manifests(ManifestsArgs),
     /// Write a Helm chart for each operator, and one for all of them
