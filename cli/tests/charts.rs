@@ -123,6 +123,18 @@ fn charts_are_without_fault_and_their_values_are_checked() {
 }
 
 #[test]
+fn the_values_of_the_documents_are_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&str, &[&str]); 2] = [
+        ("c5c3-operator", &["--set=replicaCount=2", "--set=metrics.enabled=true"]),
+        ("openstack-resource-controller", &["--set=globalCloudConfig.secretName=k-orc-clouds-yaml"]),
+    ];
+    for (chart, values) in cases {
+        helm(&[&["template", chart, &format!("{CHARTS}/{chart}")], values].concat(), folder.path());
+    }
+}
+
+#[test]
 fn replicas_and_images_are_the_users() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = |values: &[&str]| {

@@ -49,6 +49,12 @@ pub(super) fn schema(chart: &str) -> Value {
         "affinity": {"type": "object"},
         "priorityClassName": text,
     }));
+    if chart == "openstack-resource-controller" {
+        // A release as the documents have it is accepted. Objects of K-ORC name their credentials themselves.
+        let unused = "Has no effect: each object names its own Secret in cloudCredentialsRef.";
+        schema["properties"]["globalCloudConfig"] =
+            object(&json!({"secretName": {"type": "string", "description": unused}}));
+    }
     schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
     schema["title"] = format!("Values of the chart {chart}").into();
     schema
