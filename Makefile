@@ -22,7 +22,7 @@ MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply children job_order plan plan_c
 REPORT := target/nextest/default/junit.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help up down dist clients test images check lint fuzz mutants bench crds contracts kubectl packages registry
+.PHONY: help up down dist clients test images check lint fuzz mutants bench crds charts contracts helm kubectl packages promtool registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -30,6 +30,7 @@ help: ## Say what there is
 up: packages ## Start a cluster on this machine, in the background
 	cargo build --release --locked -p c5c3
 	@mkdir -p $(CACHE)/bin && ln -sf $(CARGO_TARGET_DIR)/release/c5c3 $(CACHE)/bin/c5c3
+	@ln -sf c5c3 $(CACHE)/bin/kubectl-c5c3
 	$(CARGO_TARGET_DIR)/release/c5c3 up --detach
 
 dist: packages ## Build the program as it is published, and the image of it; takes longer than a release build
@@ -43,7 +44,7 @@ clients: kubectl $(PYTHON) ## Install kubectl and the OpenStack client, for a ma
 down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe removes that too)
 	$(CARGO_TARGET_DIR)/release/c5c3 down
 
-test: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Run all tests
+test: $(CACHE)/bin/cargo-nextest helm kubectl packages promtool registry $(PYTHON) ## Run all tests
 	@tools/room 20
 	cargo test --workspace --locked --doc --quiet
 	@rm -f $(REPORT)
@@ -53,7 +54,7 @@ images: $(CACHE)/bin/cargo-nextest packages ## Build all images of all releases,
 	cargo nextest run --locked --no-fail-fast -p c5c3-images --test running --test contents --run-ignored only
 	cargo nextest run --locked --no-fail-fast -p c5c3 --test own_image
 
-check: $(CACHE)/bin/cargo-nextest kubectl packages registry $(PYTHON) ## Check format, lints, docs and all tests that need no container, quickly
+check: $(CACHE)/bin/cargo-nextest helm kubectl packages promtool registry $(PYTHON) ## Check format, lints, docs and all tests that need no container, quickly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
@@ -86,16 +87,28 @@ bench: packages ## Run the benchmarks
 crds: ## Write deploy and docs/api again from the Rust types
 	cargo run --quiet --locked -p c5c3 -- crds --output deploy/crds
 	cargo run --quiet --locked -p c5c3 -- manifests --output deploy/operators
+	cargo run --quiet --locked -p c5c3 -- charts --output deploy/charts
+	cargo run --quiet --locked -p c5c3 -- flux --output deploy/flux
+	cargo run --quiet --locked -p c5c3 -- monitoring --output deploy/monitoring
 	cargo run --quiet --locked -p c5c3 -- reference --output docs/api
+
+charts: helm ## Package the charts into a repository with its index, to be served over HTTP (REPOSITORY=folder)
+	@tools/charts $(or $(REPOSITORY),$(CACHE)/charts)
 
 contracts: $(CACHE)/bin/cargo-nextest ## Make the contracts with other projects' kinds from genuine CRDs (CRDS=folder)
 	@tools/contracts "$(CRDS)"
+
+helm:
+	@tools/helm $(CACHE)
 
 kubectl:
 	@tools/kubectl $(CACHE)
 
 packages:
 	@tools/packages
+
+promtool:
+	@tools/promtool $(CACHE)
 
 registry:
 	@tools/registry $(CACHE)

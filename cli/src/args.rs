@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use operators::{
-    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs, ReferenceArgs, ValidateArgs,
+    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs,
+    ReferenceArgs, ValidateArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
@@ -83,9 +84,22 @@ pub(crate) enum Command {
     #[command(
         after_help = "Install them:\n  c5c3 crds | kubectl apply --server-side -f -\n  c5c3 manifests | kubectl apply -f -\n\n\
         Each operator may do in one namespace what it needs there, and nothing elsewhere but read a few kinds that are in \
-        no namespace. Bind its role c5c3-NAME-objects in a second namespace to let another copy look after that."
+        no namespace. Bind its ClusterRole, such as keystone-operator-objects, in a second namespace to let another copy look after that."
     )]
     Manifests(ManifestsArgs),
+    /// Write a Helm chart for each operator, and one for all of them
+    #[command(after_help = "Example:\n  c5c3 charts --output charts\n  \
+        helm upgrade --install keystone-operator charts/keystone-operator -n openstack --create-namespace\n\n\
+        They install what `c5c3 manifests` prints. See docs/installation.md.")]
+    Charts(FolderArgs),
+    /// Write what Flux installs everything from: sources, releases, the order of both, a ControlPlane
+    #[command(after_help = "Example:\n  c5c3 flux --output my-gitops-repository\n\nSee docs/installation.md.")]
+    Flux(FolderArgs),
+    /// Write what Prometheus and Grafana need: monitors, alert rules, dashboards
+    #[command(
+        after_help = "Example:\n  c5c3 monitoring --output monitoring\n  kubectl apply -f monitoring\n\nSee docs/monitoring.md."
+    )]
+    Monitoring(FolderArgs),
     /// Run one or more operators against the cluster of your kubeconfig, or the one this pod is in
     #[command(
         after_help = "Try one on your own machine:\n  c5c3 operator controlplane --no-leader-election --log debug"

@@ -5,12 +5,15 @@
 mod agent;
 mod apiserver;
 mod args;
+mod charts;
 mod cluster;
 mod crds;
 mod credentials;
+mod flux;
 mod hypervisors;
 mod image;
 mod manifests;
+mod monitoring;
 mod operator;
 mod providers;
 mod reference;
@@ -63,6 +66,9 @@ fn main() -> ExitCode {
         Command::NodeAgent(args) => cluster::node_agent(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Manifests(args) => manifests::run(&args),
+        Command::Charts(args) => charts::run(&args),
+        Command::Flux(args) => flux::run(&args),
+        Command::Monitoring(args) => monitoring::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),

@@ -2,6 +2,7 @@
 //! nothing else.
 
 mod agents;
+mod exposure;
 mod people;
 mod webhooks;
 
@@ -16,16 +17,11 @@ use serde_json::{Value, json};
 use crate::args::ManifestsArgs;
 use crate::{Done, crds, operator, print};
 
-/// Where operators run.
+/// Where the operator of ControlPlanes runs, and those of other kinds than OpenStack's.
 const HOME: &str = "c5c3-system";
 
-/// Where an operator runs. That of K-ORC's kinds is where upstream's is, and where people look for it.
-pub(crate) fn home(name: &str) -> &'static str {
-    if name == "orc" { "orc-system" } else { HOME }
-}
-
-/// The image of every operator.
-const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
+/// The repository of every operator's image.
+pub(crate) const REPOSITORY: (&str, &str) = ("ghcr.io", "c5c3/c5c3");
 
 /// Where /healthz, /readyz and /metrics are served.
 const PORT: u16 = 8080;
@@ -33,11 +29,84 @@ const PORT: u16 = 8080;
 /// The user of the image.
 const USER: i64 = 42424;
 
+/// An operator as it is installed on a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Installation {
+    /// What the command line calls it.
+    pub(crate) name: &'static str,
+    /// The name of its Deployment, its account and its chart.
+    pub(crate) own: String,
+    /// The namespace that it runs in.
+    pub(crate) home: String,
+    /// The namespace that it looks after; all of them when absent.
+    pub(crate) namespace: Option<String>,
+}
+
+impl Installation {
+    /// The operator of this name in its usual namespace.
+    pub(crate) fn new(name: &'static str, operator: &Operator, namespace: Option<&str>) -> Self {
+        Self {
+            name,
+            own: account_name(name, operator),
+            home: home(operator),
+            namespace: namespace.map(ToOwned::to_owned),
+        }
+    }
+
+    fn account(&self) -> (&str, &str) {
+        (&self.own, &self.home)
+    }
+
+    /// An object of the operator, in its namespace.
+    fn object(&self, version: &str, kind: &str, name: &str) -> Value {
+        object(version, kind, name, Some(&self.home))
+    }
+
+    /// The labels that its pods are found by.
+    fn labels(&self) -> Value {
+        json!({"app.kubernetes.io/name": self.own, "app.kubernetes.io/part-of": "c5c3"})
+    }
+}
+
+/// Which parts of an installation need something that not every cluster has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extras {
+    /// Admission webhooks: need cert-manager.
+    pub(crate) webhooks: bool,
+    /// A ServiceMonitor: needs the Prometheus operator.
+    pub(crate) monitor: bool,
+}
+
+/// The namespace that an operator runs in, by the API group of its first kind: services in `openstack`, others in one of their
+/// own. That of K-ORC's kinds is where upstream's is, and where people look for it.
+fn home(operator: &Operator) -> String {
+    let group =
+        operator.kinds().first().and_then(|(version, _)| version.split_once('/')).map_or("", |(group, _)| group);
+    match group {
+        "openstack.k-orc.cloud" => "orc-system".into(),
+        "cortex.c5c3.io" => "openstack".into(),
+        _ if group.ends_with(".openstack.c5c3.io") => "openstack".into(),
+        _ => group.strip_suffix(".c5c3.io").map_or_else(|| HOME.into(), |area| format!("{area}-system")),
+    }
+}
+
+/// The name of an operator's account, Deployment and chart. The names of two of them are older than their place in the documents
+/// and cannot change: they are the field managers of what is on clusters.
+pub(crate) fn account_name(name: &str, operator: &Operator) -> String {
+    match name {
+        "controlplane" => "c5c3-operator".into(),
+        "orc" => "openstack-resource-controller".into(),
+        _ => operator.name().into(),
+    }
+}
+
 pub(crate) fn run(args: &ManifestsArgs) -> Done {
     let namespace = (!args.all_namespaces).then_some(args.namespace.as_str());
+    let extras = Extras { webhooks: args.webhooks, monitor: args.monitoring };
     let mut files = BTreeMap::from([("roles.yaml".to_owned(), text(&people::roles())?)]);
     for (name, operator) in operator::named() {
-        files.insert(format!("{name}.yaml"), text(&objects(name, &operator, namespace, args.webhooks))?);
+        let installation = Installation::new(name, &operator, namespace);
+        files.insert(format!("{name}.yaml"), text(&objects(&installation, &operator, extras))?);
     }
     for agent in agents::all(&args.namespace) {
         files.insert(format!("agent-{}.yaml", agent.name), text(&agent.manifests())?);
@@ -51,7 +120,8 @@ pub(crate) fn run(args: &ManifestsArgs) -> Done {
     }
 }
 
-fn text(objects: &[Value]) -> Result<String, String> {
+/// Objects as one YAML text.
+pub(crate) fn text(objects: &[Value]) -> Result<String, String> {
     let texts: Result<Vec<String>, String> = objects
         .iter()
         .map(|object| {
@@ -62,25 +132,31 @@ fn text(objects: &[Value]) -> Result<String, String> {
     Ok(texts?.join("---\n"))
 }
 
-/// Everything that one operator needs but its CRDs, in the order in which it is applied. It looks after one namespace, or
-/// after all. The API server asks it about its objects if it is to have webhooks.
-fn objects(name: &str, operator: &Operator, namespace: Option<&str>, with_webhooks: bool) -> Vec<Value> {
-    let (own, home) = (account_name(name), home(name));
+/// Everything that one operator needs but its CRDs, in the order in which it is applied.
+pub(crate) fn objects(installation: &Installation, operator: &Operator, extras: Extras) -> Vec<Value> {
+    let Installation { own, home, namespace, .. } = installation;
     let lease = access::lease(&format!("c5c3-{}", operator.name()));
-    let mut objects = rights((&own, home), operator, namespace);
-    objects.extend(grant((&own, home), &format!("{own}-lease"), Some(home), Some(home), &lease));
-    let mut deployment = deployment(name, &own, namespace);
-    if with_webhooks {
-        webhooks::serve(&mut deployment, &own);
-        objects.extend(webhooks::objects((&own, home), operator, namespace));
+    let mut objects = rights(installation.account(), operator, namespace.as_deref());
+    objects.extend(grant((own, home), &format!("{own}-lease"), Some(home), Some(home), &lease));
+    let mut deployment = deployment(installation);
+    if extras.webhooks {
+        webhooks::serve(&mut deployment, own);
+        objects.extend(webhooks::objects(installation, operator));
     }
+    objects.extend(exposure::objects(installation, extras));
     objects.push(deployment);
     objects
 }
 
-/// The account of an operator that looks after all namespaces, without what runs it.
+/// The account of an operator of the embedded cluster, which looks after all namespaces, without what runs it. All accounts
+/// are in one namespace there, so that a namespace of users can be deleted with all that is in it.
 pub(crate) fn account(name: &str, operator: &Operator) -> Vec<Value> {
-    rights((&account_name(name), home(name)), operator, None)
+    rights((&account_name(name, operator), embedded_home(name)), operator, None)
+}
+
+/// Where the accounts of the embedded cluster are.
+pub(crate) fn embedded_home(name: &str) -> &'static str {
+    if name == "orc" { "orc-system" } else { HOME }
 }
 
 /// What people may do with our kinds.
@@ -94,13 +170,8 @@ pub(crate) fn rule(kind: &Kind) -> Value {
 }
 
 /// What tells an API server of a webhook about kinds that are not ours.
-pub(crate) fn hooked(name: &str, hook: &Hook, client: &Value) -> Value {
-    webhooks::hooked(&account_name(name), hook, client)
-}
-
-/// The service account of an operator.
-pub(crate) fn account_name(name: &str) -> String {
-    format!("c5c3-{name}")
+pub(crate) fn hooked(name: &str, operator: &Operator, hook: &Hook, client: &Value) -> Value {
+    webhooks::hooked(&account_name(name, operator), hook, client)
 }
 
 /// An account by its name and namespace, and its rights.
@@ -148,20 +219,27 @@ fn object(version: &str, kind: &str, name: &str, namespace: Option<&str>) -> Val
     object
 }
 
+/// The image of every operator.
+fn image() -> String {
+    let (registry, repository) = REPOSITORY;
+    format!("{registry}/{repository}:{}", env!("CARGO_PKG_VERSION"))
+}
+
 /// Two pods, of which one works: the other takes over when it goes.
-fn deployment(name: &str, own: &str, namespace: Option<&str>) -> Value {
-    let labels = json!({"app.kubernetes.io/name": own, "app.kubernetes.io/part-of": "c5c3"});
+fn deployment(installation: &Installation) -> Value {
+    let Installation { name, own, namespace, .. } = installation;
+    let labels = installation.labels();
     let mut pod_labels = labels.clone();
-    if name == "orc" {
+    if *name == "orc" {
         // `kubectl logs -n orc-system -l app=openstack-resource-controller`, as with upstream's.
         pod_labels["app"] = "openstack-resource-controller".into();
     }
     let mut args: Vec<String> = ["c5c3", "operator", name, "--log-format=json"].map(ToOwned::to_owned).into();
     args.push(format!("--metrics-address=0.0.0.0:{PORT}"));
-    args.extend(namespace.map(|namespace| format!("--namespace={namespace}")));
+    args.extend(namespace.iter().map(|namespace| format!("--namespace={namespace}")));
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10});
-    let mut deployment = object("apps/v1", "Deployment", own, Some(home(name)));
+    let mut deployment = installation.object("apps/v1", "Deployment", own);
     deployment["spec"] = json!({
         "replicas": 2,
         "selector": {"matchLabels": labels},
@@ -179,7 +257,7 @@ fn deployment(name: &str, own: &str, namespace: Option<&str>) -> Value {
                 }],
                 "containers": [{
                     "name": "operator",
-                    "image": IMAGE,
+                    "image": image(),
                     "args": args,
                     "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
                     "ports": [{"name": "http", "containerPort": PORT}],
@@ -202,9 +280,24 @@ mod tests {
     use super::*;
 
     /// What is written for the operator of this name.
-    pub(super) fn written(name: &str, namespace: Option<&str>, with_webhooks: bool) -> Vec<Value> {
-        let (_, operator) = operator::named().find(|(other, _)| *other == name).expect("an operator of this name");
-        objects(name, &operator, namespace, with_webhooks)
+    pub(super) fn written(name: &str, namespace: Option<&str>, webhooks: bool) -> Vec<Value> {
+        let (name, operator) = operator::named().find(|(other, _)| *other == name).expect("an operator of this name");
+        let extras = Extras { webhooks, monitor: true };
+        objects(&Installation::new(name, &operator, namespace), &operator, extras)
+    }
+
+    #[test]
+    fn operators_are_named_and_placed_as_the_documents_say() {
+        let placed = |wanted: &str| {
+            let (name, operator) = operator::named().find(|(name, _)| *name == wanted).unwrap();
+            let installation = Installation::new(name, &operator, None);
+            format!("{}/{}", installation.home, installation.own)
+        };
+        assert_eq!(placed("controlplane"), "c5c3-system/c5c3-operator");
+        assert_eq!(placed("nova"), "openstack/nova-operator");
+        assert_eq!(placed("tempest"), "openstack/tempest-operator");
+        assert_eq!(placed("ovn"), "ovn-system/ovn-operator");
+        assert_eq!(placed("orc"), "orc-system/openstack-resource-controller");
     }
 
     #[test]
@@ -219,13 +312,14 @@ mod tests {
     #[test]
     fn no_operator_may_do_everything_with_anything_and_secrets_are_read_in_one_namespace_only() {
         for (name, operator) in operator::named() {
-            for object in objects(name, &operator, Some("cellar"), true) {
+            let installation = Installation::new(name, &operator, Some("cellar"));
+            for object in objects(&installation, &operator, Extras { webhooks: true, monitor: true }) {
                 let rules = object["rules"].as_array().cloned().unwrap_or_default();
                 for rule in &rules {
                     assert!(!rule.to_string().contains('*'), "{name}: {rule}");
                 }
                 let binds_all = object["kind"] == "ClusterRoleBinding";
-                assert!(!binds_all || object["roleRef"]["name"] == format!("c5c3-{name}"), "{name}: {object}");
+                assert!(!binds_all || object["roleRef"]["name"] == installation.own.as_str(), "{name}: {object}");
             }
             let cluster = json!(operator.access().in_cluster()).to_string();
             assert!(!cluster.contains("secrets\""), "{name}: {cluster}");

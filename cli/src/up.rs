@@ -119,7 +119,9 @@ async fn live(
     let operate = async {
         if !args.no_operators {
             operators::install(&client).await?;
-            let account = |name: &str| cluster.account(manifests::home(name), &manifests::account_name(name));
+            let account = |name: &str, operator: &Operator| {
+                cluster.account(manifests::embedded_home(name), &manifests::account_name(name, operator))
+            };
             let (power, served) = (fencing::PowerSwitch::new(folder), folder.path().join("webhooks"));
             let at = webhooks::start(&client, account, &served, power.routes(), &tasks, stop).await?;
             power.publish(&client, &at).await?;

@@ -12,12 +12,20 @@ fn generate(command: &str) -> tempfile::TempDir {
     folder
 }
 
+/// The files of a folder and of those within it, by their paths.
 fn files(folder: &Path) -> BTreeMap<String, String> {
-    std::fs::read_dir(folder)
-        .unwrap_or_else(|error| panic!("{}: {error}; run `make crds`", folder.display()))
-        .map(|entry| entry.unwrap())
-        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read_to_string(entry.path()).unwrap()))
-        .collect()
+    let mut files = BTreeMap::new();
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}; run `make crds`", folder.display()));
+    for entry in entries.map(|entry| entry.unwrap()) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            files.extend(self::files(&entry.path()).into_iter().map(|(path, text)| (format!("{name}/{path}"), text)));
+        } else {
+            files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    files
 }
 
 fn assert_fresh(command: &str, committed: &str) {
@@ -37,6 +45,21 @@ fn the_crds_in_deploy_are_fresh() {
 #[test]
 fn the_manifests_of_operators_in_deploy_are_fresh() {
     assert_fresh("manifests", "deploy/operators");
+}
+
+#[test]
+fn the_charts_in_deploy_are_fresh() {
+    assert_fresh("charts", "deploy/charts");
+}
+
+#[test]
+fn the_flux_tree_in_deploy_is_fresh() {
+    assert_fresh("flux", "deploy/flux");
+}
+
+#[test]
+fn monitors_rules_and_dashboards_in_deploy_are_fresh() {
+    assert_fresh("monitoring", "deploy/monitoring");
 }
 
 #[test]

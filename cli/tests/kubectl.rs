@@ -331,7 +331,7 @@ fn what_installs_the_operators_is_taken_and_holds_up_nobody_before_they_run() {
     it.ok("kubectl create ns openstack && kubectl wait --for=condition=Established crd --all --timeout=60s");
     let applied = it.ok("\"$C5C3\" manifests --webhooks | kubectl apply --server-side -f -");
     for name in ["deployment.apps", "service", "validatingwebhookconfiguration.admissionregistration.k8s.io"] {
-        assert!(applied.contains(&format!("{name}/c5c3-keystone serverside-applied")), "{applied}");
+        assert!(applied.contains(&format!("{name}/keystone-operator serverside-applied")), "{applied}");
     }
     it.ok("\"$C5C3\" manifests --webhooks | kubectl diff --server-side -f -");
     it.ok("kubectl apply -n openstack -f identity.yaml");

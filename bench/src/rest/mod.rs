@@ -22,17 +22,17 @@ use crate::idle::{TICKS, ticks};
 use crate::up::output;
 use requests::{Requests, Sort, requests};
 
-/// The operators that a small cloud needs.
-const OPERATORS: [&str; 2] = ["controlplane", "keystone"];
+/// The operators that a small cloud needs: what the command line calls each, and the namespace and name of its account.
+const OPERATORS: [(&str, &str, &str); 2] =
+    [("controlplane", "c5c3-system", "c5c3-operator"), ("keystone", NAMESPACE, "keystone-operator")];
 
 /// What a small cloud is made of.
 const IMAGES: [&str; 5] = ["mariadb", "rabbitmq", "valkey", "memcached", "keystone"];
 
 const CLOUD: &str = include_str!("../../../cli/src/up/small.yaml");
 
-/// Where the cloud is, and where its operators have their accounts and leases.
+/// Where the cloud is.
 const NAMESPACE: &str = "openstack";
-const HOME: &str = "c5c3-system";
 
 /// How long is waited before the first count: what came of the last change is over by then.
 const CALM: Duration = Duration::from_mins(1);
@@ -121,12 +121,14 @@ impl Bench {
         self.shell(&format!("kubectl create namespace {NAMESPACE}"))?;
         self.shell("$C5C3 crds | kubectl apply --server-side -f -")?;
         // They run here, where they can be measured, and not as pods.
-        self.shell(&format!(
-            "$C5C3 manifests | kubectl apply --server-side -f - && kubectl -n {HOME} scale deployment --all --replicas=0"
-        ))?;
+        self.shell("$C5C3 manifests | kubectl apply --server-side -f -")?;
+        self.shell(
+            "kubectl get deployments -A -l app.kubernetes.io/part-of=c5c3 --no-headers \
+             | while read -r namespace name rest; do kubectl -n \"$namespace\" scale deployment \"$name\" --replicas=0; done",
+        )?;
         let mut operators = Vec::new();
-        for name in OPERATORS {
-            operators.push(self.operate(name)?);
+        for (name, home, account) in OPERATORS {
+            operators.push(self.operate(name, home, account)?);
         }
         eprintln!("bench: bringing up {} Keystones", args.keystones);
         self.bring_up(args.keystones)?;
@@ -151,12 +153,12 @@ impl Bench {
     }
 
     /// Starts an operator with the account of its manifest, and a proxy of that account which logs what it is asked.
-    fn operate(&self, name: &'static str) -> Result<Operator, String> {
+    fn operate(&self, name: &'static str, home: &str, account: &str) -> Result<Operator, String> {
         let log = self.folder.join(format!("{name}.requests"));
         let failed = |error: std::io::Error| format!("cannot start the {name} operator: {error}");
         let mut proxy = Command::new("kubectl")
             .args(["proxy", "-v=6", "--port=0"])
-            .arg(format!("--as=system:serviceaccount:{HOME}:c5c3-{name}"))
+            .arg(format!("--as=system:serviceaccount:{home}:{account}"))
             .env("KUBECONFIG", self.data().join("kubeconfig"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -176,7 +178,7 @@ impl Bench {
         std::fs::write(&path, config.to_string()).map_err(failed)?;
         let said = File::create(self.folder.join(format!("{name}.log"))).map_err(failed)?;
         let operator = Command::new(&self.program)
-            .args(["operator", name, "--namespace", NAMESPACE, "--lease-namespace", HOME])
+            .args(["operator", name, "--namespace", NAMESPACE, "--lease-namespace", home])
             .args(["--metrics-address", "127.0.0.1:0"])
             .env("KUBECONFIG", path)
             .stdin(Stdio::null())

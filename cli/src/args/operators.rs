@@ -33,6 +33,17 @@ pub(crate) struct ManifestsArgs {
     /// Let the API server ask the operators about their objects: needs cert-manager
     #[arg(long)]
     pub(crate) webhooks: bool,
+    /// Add a ServiceMonitor for each operator: needs the Prometheus operator
+    #[arg(long)]
+    pub(crate) monitoring: bool,
+}
+
+/// Where generated files are written
+#[derive(Debug, ClapArgs)]
+pub(crate) struct FolderArgs {
+    /// The folder; what an earlier version generated there and this one does not is removed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -3,7 +3,7 @@
 use c5c3_agent_publish::Access;
 use serde_json::{Value, json};
 
-use super::{HOME, IMAGE, PORT, grant, object};
+use super::{HOME, PORT, grant, image, object};
 
 /// The label of hypervisors.
 const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
@@ -102,7 +102,7 @@ impl Agent {
                     "securityContext": {"runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"}},
                     "containers": [{
                         "name": "agent",
-                        "image": IMAGE,
+                        "image": image(),
                         "args": args,
                         "env": [field("NODE_NAME", "spec.nodeName")],
                         "ports": [{"name": "http", "containerPort": PORT}],

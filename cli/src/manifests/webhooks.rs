@@ -5,7 +5,7 @@ use c5c3_api::Kind;
 use c5c3_kit::{Hook, Operator};
 use serde_json::{Value, json};
 
-use super::{USER, object};
+use super::{Installation, USER, object};
 
 /// Where the webhooks are served.
 const PORT: u16 = 9443;
@@ -31,25 +31,18 @@ pub(super) fn serve(deployment: &mut Value, own: &str) {
     }
 }
 
-/// The objects beside the Deployment.
-pub(super) fn objects(account: (&str, &str), operator: &Operator, namespace: Option<&str>) -> Vec<Value> {
-    let (own, home) = account;
+/// The objects beside the Deployment and the Service.
+pub(super) fn objects(installation: &Installation, operator: &Operator) -> Vec<Value> {
     let kinds: Vec<&Kind> =
         operator.kinds().iter().filter_map(|(version, kind)| c5c3_api::find(version, kind)).collect();
-    let mut objects = certificate(own, home);
-    let mut service = object("v1", "Service", own, Some(home));
-    service["spec"] = json!({
-        "selector": {"app.kubernetes.io/name": own},
-        "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}],
-    });
-    objects.push(service);
+    let mut objects = certificate(installation);
     if !kinds.is_empty() {
-        objects.push(registration("Mutating", "/default", account, &kinds, namespace));
-        objects.push(registration("Validating", "/validate", account, &kinds, namespace));
+        objects.push(registration("Mutating", "/default", installation, &kinds));
+        objects.push(registration("Validating", "/validate", installation, &kinds));
     }
     for hook in operator.hooks() {
-        let service = json!({"namespace": home, "name": own, "path": hook.path, "port": 443});
-        objects.push(hooked(own, hook, &json!({"service": service})));
+        let service = json!({"namespace": installation.home, "name": installation.own, "path": hook.path, "port": 443});
+        objects.push(hooked(&installation.own, hook, &json!({"service": service})));
     }
     objects
 }
@@ -73,16 +66,22 @@ pub(super) fn hooked(own: &str, hook: &Hook, client: &Value) -> Value {
     registration
 }
 
+/// The port of the Service that leads to the webhooks.
+pub(super) fn service_port() -> Value {
+    json!({"name": "webhooks", "port": 443, "targetPort": "webhooks"})
+}
+
 fn secret(own: &str) -> String {
     format!("{own}-webhooks")
 }
 
-fn certificate(own: &str, home: &str) -> Vec<Value> {
+fn certificate(installation: &Installation) -> Vec<Value> {
     const VERSION: &str = "cert-manager.io/v1";
+    let Installation { own, home, .. } = installation;
     let name = secret(own);
-    let mut issuer = object(VERSION, "Issuer", &name, Some(home));
+    let mut issuer = installation.object(VERSION, "Issuer", &name);
     issuer["spec"] = json!({"selfSigned": {}});
-    let mut certificate = object(VERSION, "Certificate", &name, Some(home));
+    let mut certificate = installation.object(VERSION, "Certificate", &name);
     certificate["spec"] = json!({
         "secretName": name,
         // It signs itself: without a name, its issuer would have none either, which certificates must have.
@@ -97,8 +96,9 @@ fn certificate(own: &str, home: &str) -> Vec<Value> {
 
 /// A registration. What the webhook would refuse while it is away is told by the operator on the object itself, so its
 /// absence blocks no request, not even the removal of a finalizer after the operator is uninstalled.
-fn registration(kind: &str, path: &str, (own, home): (&str, &str), kinds: &[&Kind], namespace: Option<&str>) -> Value {
+fn registration(kind: &str, path: &str, installation: &Installation, kinds: &[&Kind]) -> Value {
     const GROUP: &str = "admissionregistration.k8s.io";
+    let Installation { own, home, namespace, .. } = installation;
     let mut registration = object(&format!("{GROUP}/v1"), &format!("{kind}WebhookConfiguration"), own, None);
     registration["metadata"]["annotations"] =
         json!({"cert-manager.io/inject-ca-from": format!("{home}/{}", secret(own))});
@@ -149,10 +149,10 @@ mod tests {
             (&asked["name"], &asked["namespace"]),
             (&service["metadata"]["name"], &service["metadata"]["namespace"])
         );
-        assert_eq!((&asked["port"], &asked["path"]), (&service["spec"]["ports"][0]["port"], &json!("/validate")));
-        assert_eq!(certificate["spec"]["dnsNames"][0], "c5c3-keystone.c5c3-system.svc");
+        assert_eq!((&asked["port"], &asked["path"]), (&service["spec"]["ports"][1]["port"], &json!("/validate")));
+        assert_eq!(certificate["spec"]["dnsNames"][0], "keystone-operator.openstack.svc");
         let injected = &find(&objects, "MutatingWebhookConfiguration")["metadata"]["annotations"];
-        assert_eq!(injected["cert-manager.io/inject-ca-from"], "c5c3-system/c5c3-keystone-webhooks");
+        assert_eq!(injected["cert-manager.io/inject-ca-from"], "openstack/keystone-operator-webhooks");
         assert_eq!(webhook["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "cellar");
         assert_eq!(webhook["rules"][0]["resources"], json!(["keystones"]));
 
@@ -162,7 +162,7 @@ mod tests {
             template["metadata"]["labels"]["app.kubernetes.io/name"]
         );
         let container = &template["spec"]["containers"][0];
-        assert_eq!(container["ports"][1]["name"], service["spec"]["ports"][0]["targetPort"]);
+        assert_eq!(container["ports"][1]["name"], service["spec"]["ports"][1]["targetPort"]);
         assert_eq!(template["spec"]["volumes"][0]["secret"]["secretName"], certificate["spec"]["secretName"]);
         let args = container["args"].to_string();
         assert!(

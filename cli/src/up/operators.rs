@@ -78,7 +78,7 @@ pub(super) async fn apply(client: &Client, object: &Value) -> Result<(), kube::E
 pub(super) fn start(cluster: &Cluster, tasks: &TaskTracker, stop: &CancellationToken) {
     let (metrics, readiness) = (Metrics::default(), Readiness::default());
     for (name, operator) in operator::named() {
-        let client = cluster.account(manifests::home(name), &manifests::account_name(name));
+        let client = cluster.account(manifests::embedded_home(name), &manifests::account_name(name, &operator));
         let (metrics, readiness, stop) = (metrics.clone(), readiness.clone(), stop.clone());
         tasks.spawn(async move {
             let settings = Settings { options: RunOptions::default(), election: None };

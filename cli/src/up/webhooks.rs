@@ -38,7 +38,7 @@ const NAME: &str = "c5c3-operators";
 /// `others` is served beside the webhooks. Tells where, and the authority of the certificate.
 pub(super) async fn start(
     client: &Client,
-    account: impl Fn(&str) -> Client,
+    account: impl Fn(&str, &Operator) -> Client,
     folder: &Path,
     others: Router,
     tasks: &TaskTracker,
@@ -56,9 +56,9 @@ pub(super) async fn start(
     });
     let mut registrations = Vec::new();
     for (name, operator) in operator::named().filter(|(_, operator)| !operator.hooks().is_empty()) {
-        webhooks = webhooks.with_routes(operator.webhook_routes(&account(name)));
+        webhooks = webhooks.with_routes(operator.webhook_routes(&account(name, &operator)));
         let at = |path: &str| json!({"url": format!("https://{address}{path}"), "caBundle": authority});
-        registrations.extend(operator.hooks().iter().map(|hook| manifests::hooked(name, hook, &at(hook.path))));
+        registrations.extend(operator.hooks().iter().map(|hook| manifests::hooked(name, &operator, hook, &at(hook.path))));
     }
     let (certificates, stop) = (Certificates::in_folder(folder), stop.clone());
     tasks.spawn(async move {

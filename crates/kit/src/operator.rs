@@ -250,6 +250,8 @@ impl Operator {
         match settings.election.clone() {
             Some(election) => {
                 let candidate = Candidate::new(client.clone(), election);
+                // A pod that has never led says so: an alert on operators without a leader needs the series.
+                metrics.set_leader(self.name, false);
                 candidate.lead(stop, |leads| metrics.set_leader(self.name, leads), work).await;
             }
             None => work(stop).await,

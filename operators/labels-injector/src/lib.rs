@@ -31,7 +31,7 @@ pub use webhook::{Injector, hooks};
 pub const NAME: &str = "labels-injector";
 
 /// What the webhook configurations are called.
-pub const CONFIGURATION: &str = "c5c3-labels-injector";
+pub const CONFIGURATION: &str = NAME;
 
 /// How the injector of this process works.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,202 @@
+//! The charts, with a genuine Helm: they install what `c5c3 manifests` prints, twice the same, and leave what users made.
+
+#[allow(dead_code, reason = "shared with the sessions of kubectl")]
+mod server;
+#[allow(dead_code, reason = "shared with the sessions of kubectl")]
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use terminal::Terminal;
+
+const CHARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/charts");
+
+/// What a program prints, both streams, and whether it succeeded.
+fn run(program: &str, args: &[&str], folder: &Path) -> (String, bool) {
+    let mut command = Command::new(program);
+    // No repositories, registries or plugins of the user's.
+    command.args(args).current_dir(folder).env("HELM_CONFIG_HOME", folder).env("HELM_CACHE_HOME", folder);
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}; `make {program}` unpacks it"));
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    (text, output.status.success())
+}
+
+fn helm(args: &[&str], folder: &Path) -> String {
+    let (text, succeeded) = run("helm", args, folder);
+    assert!(succeeded, "helm {}: {text}", args.join(" "));
+    text
+}
+
+/// The charts of operators, each with its folder.
+fn charts() -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(CHARTS).unwrap().flatten().filter(|entry| entry.path().is_dir());
+    let mut charts: Vec<(String, PathBuf)> =
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path())).collect();
+    charts.retain(|(name, _)| name != "c5c3");
+    charts.sort();
+    assert!(charts.len() >= 10, "{charts:?}");
+    charts
+}
+
+/// Objects of a text by what they are called, but for namespaces, which Helm or another file makes.
+fn objects(text: &str) -> BTreeMap<String, Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let objects = documents.into_iter().filter(|object| !object.is_null() && object["kind"] != "Namespace");
+    let name = |object: &Value| {
+        let metadata = &object["metadata"];
+        format!("{}/{}/{}", object["kind"], metadata["namespace"], metadata["name"])
+    };
+    objects.map(|object| (name(&object), object)).collect()
+}
+
+/// What `c5c3 manifests` prints with these arguments.
+fn manifests(args: &[&str]) -> BTreeMap<String, Value> {
+    let (text, succeeded) = run(env!("CARGO_BIN_EXE_c5c3"), &[&["manifests"], args].concat(), Path::new("/"));
+    assert!(succeeded, "{text}");
+    objects(&text)
+}
+
+/// Where the Deployment of an operator runs.
+fn home(manifests: &BTreeMap<String, Value>, chart: &str) -> String {
+    let is_it = |object: &&Value| object["kind"] == "Deployment" && object["metadata"]["name"] == chart;
+    manifests.values().find(is_it).unwrap()["metadata"]["namespace"].as_str().unwrap().to_owned()
+}
+
+/// A copy of all charts, in which that of all operators has its dependencies.
+fn umbrella() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (said, copied) = run("cp", &["-r", CHARTS, "charts"], folder.path());
+    assert!(copied, "{said}");
+    let chart = folder.path().join("charts/c5c3").to_str().unwrap().to_owned();
+    helm(&["dependency", "update", &chart], folder.path());
+    (folder, chart)
+}
+
+#[test]
+fn a_chart_installs_what_the_manifests_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &[&str]); 3] = [
+        (&["--webhooks", "--monitoring"], &["--api-versions=monitoring.coreos.com/v1"]),
+        (&["--all-namespaces"], &["--set=watchNamespace=", "--set=webhooks.enabled=false"]),
+        (&["--namespace=cellar", "--webhooks"], &["--set=watchNamespace=cellar"]),
+    ];
+    for (told, values) in cases {
+        let expected = manifests(told);
+        let mut rendered = BTreeMap::new();
+        for (chart, path) in charts() {
+            let home = home(&expected, &chart);
+            let args = ["template", &chart, path.to_str().unwrap(), "--namespace", &home];
+            let text = helm(&[&args, values].concat(), folder.path());
+            rendered.extend(objects(&text));
+        }
+        assert_eq!(rendered.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{told:?}");
+        for (name, object) in &rendered {
+            assert_eq!(object, &expected[name], "{told:?}: {name}");
+        }
+    }
+}
+
+#[test]
+fn the_chart_of_all_installs_all_each_in_its_namespace() {
+    let (folder, chart) = umbrella();
+    helm(&["lint", "--strict", &chart], folder.path());
+    let rendered = objects(&helm(&["template", "c5c3", &chart, "--namespace=c5c3-system"], folder.path()));
+    assert_eq!(rendered, manifests(&["--webhooks"]));
+    let fewer = helm(&["template", "c5c3", &chart, "--set=tempest-operator.enabled=false"], folder.path());
+    assert!(!fewer.contains("tempest-operator") && fewer.contains("nova-operator"));
+}
+
+#[test]
+fn charts_are_without_fault_and_their_values_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    for (chart, path) in charts() {
+        let path = path.to_str().unwrap();
+        helm(&["lint", "--strict", path], folder.path());
+        for wrong in ["--set=replicaCounts=3", "--set=image.digest=latest", "--set-string=replicas=two"] {
+            let (said, succeeded) = run("helm", &["template", &chart, path, wrong], folder.path());
+            assert!(!succeeded && said.contains("schema"), "{chart} {wrong}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_values_of_the_documents_are_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&str, &[&str]); 2] = [
+        ("c5c3-operator", &["--set=replicaCount=2", "--set=metrics.enabled=true"]),
+        ("openstack-resource-controller", &["--set=globalCloudConfig.secretName=k-orc-clouds-yaml"]),
+    ];
+    for (chart, values) in cases {
+        helm(&[&["template", chart, &format!("{CHARTS}/{chart}")], values].concat(), folder.path());
+    }
+}
+
+#[test]
+fn replicas_and_images_are_the_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let deployment = |values: &[&str]| {
+        let path = format!("{CHARTS}/nova-operator");
+        let text = helm(&[&["template", "nova-operator", &path], values].concat(), folder.path());
+        let found = objects(&text).into_values().find(|object| object["kind"] == "Deployment").unwrap();
+        let image = found["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        (found["spec"]["replicas"].as_u64().unwrap(), image, found.to_string())
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let (replicas, image, _) = deployment(&[]);
+    assert_eq!((replicas, image), (2, format!("ghcr.io/c5c3/c5c3:{version}")));
+    assert_eq!(deployment(&["--set=replicaCount=3"]).0, 3);
+    assert_eq!(deployment(&["--set=replicaCount=3", "--set=replicas=0"]).0, 0);
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let values =
+        ["--set=image.tag=v7", &format!("--set=image.digest={digest}"), "--set=global.image.registry=mirror:5000"];
+    assert_eq!(deployment(&values).1, format!("mirror:5000/c5c3/c5c3:v7@{digest}"));
+    let (_, _, text) = deployment(&[
+        "--set=logLevel=debug",
+        "--set=extraArgs={--concurrency=8}",
+        "--set=nodeSelector.zone=a",
+        "--set=imagePullSecrets[0].name=own",
+        "--set=global.image.pullSecrets[0].name=shared",
+    ]);
+    for part in
+        ["--log=debug", "--concurrency=8", r#""nodeSelector":{"zone":"a"}"#, r#""name":"own""#, r#""name":"shared""#]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Genuine Helm against our API server: what it needs of a cluster is there, and a second time changes nothing.
+#[test]
+fn a_release_is_installed_upgraded_and_removed_and_kinds_and_namespaces_stay() {
+    let it = Terminal::open();
+    for plural in ["issuers", "certificates"] {
+        let contract = c5c3_contracts::Contract::find("cert-manager.io", plural).unwrap();
+        it.write(&format!("{plural}.json"), &contract.definition().to_string());
+    }
+    it.ok("kubectl apply --server-side -f issuers.json -f certificates.json");
+    it.ok("kubectl wait --for=condition=Established crd --all --timeout=60s");
+    // Somebody else's, which the release leaves alone.
+    it.ok("kubectl create ns ovn-system");
+    let (_folder, chart) = umbrella();
+    let install = format!("helm upgrade --install c5c3 {chart} -n c5c3-system --create-namespace");
+    it.tells(&install, &["STATUS: deployed", "REVISION: 1"]);
+    let deployments = "kubectl get deploy -A -o jsonpath='{range .items[*]}{.metadata.name} {.metadata.generation} {.metadata.uid}\n{end}'";
+    let before = it.ok(deployments);
+    assert!(before.lines().count() >= 10, "{before}");
+    it.tells(&install, &["STATUS: deployed", "REVISION: 2"]);
+    assert_eq!(it.ok(deployments), before, "the second time changes no Deployment");
+    it.tells(&format!("{install} --set nova-operator.image.tag=v0"), &["REVISION: 3"]);
+    it.says(
+        "kubectl get deploy -n openstack nova-operator -o jsonpath='{.spec.template.spec.containers[0].image}'",
+        "ghcr.io/c5c3/c5c3:v0",
+    );
+    let others =
+        |text: &str| text.lines().filter(|line| !line.starts_with("nova-")).map(ToOwned::to_owned).collect::<Vec<_>>();
+    assert_eq!(others(&it.ok(deployments)), others(&before), "a tag of one operator changes no other");
+    it.ok("helm uninstall c5c3 -n c5c3-system");
+    it.says("kubectl get deploy,pdb,networkpolicy -A -o name", "");
+    it.tells("kubectl get crd -o name", &["novas.nova.openstack.c5c3.io", "controlplanes.c5c3.io"]);
+    it.tells("kubectl get ns -o name", &["namespace/openstack", "namespace/ovn-system"]);
+}
