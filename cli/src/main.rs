@@ -14,6 +14,7 @@ mod providers;
 mod reference;
 mod rotate;
 mod rules;
+mod scheduler;
 mod status;
 mod target;
 mod tempest;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
+        Command::Scheduler(args) => scheduler::run(&args),
         Command::Providers(args) => providers::run(&args),
         Command::Apiserver(args) => apiserver::run(args),
         Command::Image(args) => image::run(&args),
