@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)]
 
 mod api;
+mod cortex;
 mod idle;
 mod memory;
 mod rest;
@@ -28,6 +29,11 @@ enum Command {
         Without --kubeconfig, an embedded one is started on a folder of its own: durable, on loopback.\n\
         What is made on the server is removed at the end.")]
     Api(api::Args),
+    /// Ask Cortex's engine for many decisions at once, and see how long they take and whether a host is overbooked
+    #[command(
+        after_help = "Needs nothing but memory. The engine is measured without HTTP: bodies are read, decided on and answered."
+    )]
+    Cortex(cortex::Args),
     /// Start a cluster with a few pods, and see what it costs when nothing happens
     #[command(after_help = "The image of memcached is built before, if it is not there. Needs root.")]
     Idle(idle::Args),
@@ -56,6 +62,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let done = match Args::parse().command {
         Command::Api(args) => block_on(api::run(args)),
+        Command::Cortex(args) => cortex::run(&args),
         Command::Idle(args) => block_on(idle::run(&args)),
         Command::Memory(args) => block_on(memory::run(&args)),
         Command::Rest(args) => block_on(rest::run(&args)),

@@ -45,7 +45,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Follow what is waited for to its root cause, and say what to do about it
     #[command(after_help = "Examples:\n  c5c3 why                     # every ControlPlane\n  \
-        c5c3 why keystone/keystone   # one object\n  c5c3 why ks/keystone         # short names are those of kubectl\n\n"
+        c5c3 why keystone/keystone   # one object\n  c5c3 why ks/keystone         # short names are those of kubectl\n  \
+        c5c3 why server/ID           # why Cortex put a server where it is; volume/ID and share/ID as well\n\n"
         .to_owned() + WHICH + "\n\n" + CODES)]
     Why(WhyArgs),
     /// Show what the pods of a service write
@@ -109,6 +110,9 @@ pub(crate) enum Command {
     #[command(after_help = "Try one on a hypervisor:\n  c5c3 agent node --node hv-1\n  c5c3 agent ovs --node hv-1\n\n\
         On a cluster they are DaemonSets, which `c5c3 manifests` prints.")]
     Agent(AgentArgs),
+    /// Run Cortex's scheduler: Nova, Cinder and Manila ask it where things go, and it says why
+    #[command(after_help = crate::scheduler::HELP)]
+    Scheduler(crate::scheduler::SchedulerArgs),
     /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager and External Secrets, on a cluster without them
     #[command(after_help = "Example:\n  c5c3 providers --kubeconfig lab.kubeconfig\n\n\
         For development and tests, never for production. It installs the kinds that are missing, and runs until Ctrl-C. \
@@ -388,7 +392,7 @@ pub(crate) struct TlsArgs {
 }
 
 /// A duration as kubectl takes it, in seconds.
-fn seconds(text: &str) -> Result<i64, String> {
+pub(crate) fn seconds(text: &str) -> Result<i64, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|_| "write a number and a unit, such as 30s, 5m or 2h")?;
     match parsed.as_secs() {
         seconds @ 1.. => Ok(seconds),

@@ -19,6 +19,7 @@ mod providers;
 mod reference;
 mod rotate;
 mod rules;
+mod scheduler;
 mod status;
 mod target;
 mod tempest;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Operator(args) => operator::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Scheduler(args) => scheduler::run(&args),
         Command::Providers(args) => providers::run(&args),
         Command::Apiserver(args) => apiserver::run(args),
         Command::Image(args) => image::run(&args),

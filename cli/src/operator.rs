@@ -124,10 +124,10 @@ async fn serve(args: OperatorArgs) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-type Server = tokio::task::JoinHandle<std::io::Result<()>>;
+pub(crate) type Server = tokio::task::JoinHandle<std::io::Result<()>>;
 
 /// Returns what is wrong if a server ends before it should.
-async fn broken(server: Server, what: &str, address: std::net::SocketAddr) -> String {
+pub(crate) async fn broken(server: Server, what: &str, address: std::net::SocketAddr) -> String {
     match server.await {
         Ok(Err(error)) => {
             format!("cannot serve {what} on {address}: {error}; choose a free address, and check the files it needs")
@@ -155,7 +155,7 @@ pub(crate) async fn stop_asked() {
     }
 }
 
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     std::env::var("POD_NAME")
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
         .map_or_else(|_| "c5c3".into(), |name| name.trim().to_owned())

@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use c5c3_cluster::{Asked, Cluster, Folder, Options};
+use c5c3_kit::Operator;
 use c5c3_kit::logging::{self, Format};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -7,6 +7,7 @@ mod fields;
 mod logs;
 mod names;
 mod overview;
+mod placement;
 mod pods;
 mod reach;
 mod read;
@@ -104,6 +105,9 @@ async fn watch(asked: &Asked<'_>, output: Output) -> Done {
 pub(crate) fn why(args: &WhyArgs) -> Done {
     block_on(async {
         let cluster = Asked::new(&args.cluster).await?;
+        if let Some((domain, id)) = args.object.as_deref().and_then(placement::workload) {
+            return placement::why(cluster.client, cluster.namespace, domain, id, args.output).await;
+        }
         let world = cluster.look().await?;
         let asked =
             match &args.object {

@@ -37,6 +37,8 @@ fn kinds() -> Vec<Kind> {
         Kind::of::<openstack::Cinder>(),
         Kind::of::<openstack::Tempest>(),
         Kind::of::<cortex::Cortex>(),
+        Kind::of::<cortex::Pipeline>(),
+        Kind::of::<cortex::Decision>(),
         Kind::of::<ovn::OVNCluster>(),
         Kind::of::<ovn::OVNChassis>(),
         Kind::of::<ovs::OVSNode>(),

@@ -487,8 +487,17 @@ fn cortex_has_known_domains_and_reachable_datasources() {
             "spec.database: has both clusterRef and host; set clusterRef for a CloudNativePG cluster, or host for a server of yours"
         ]
     );
+    assert_eq!(
+        create(
+            "Cortex",
+            "pipelines: {nova: {filters: [{name: AvailabilityZoneFiltr}], weighers: [{name: RAMWeigher}]}}"
+        ),
+        [
+            "spec.pipelines.nova.filters[0].name: no filter is called AvailabilityZoneFiltr; did you mean AvailabilityZoneFilter?"
+        ]
+    );
     let cortex: Cortex =
-        read("Cortex", "pipelines: {cinder: {weighers: [{name: CapacityWeigher}, {name: Old, weight: -0.5}]}}");
+        read("Cortex", "pipelines: {cinder: {weighers: [{name: CapacityWeigher}, {name: DiskWeigher, weight: -0.5}]}}");
     let cinder = cortex.spec.pipelines.unwrap().cinder.unwrap();
     assert!(cinder.enabled);
     assert_eq!(cinder.weighers.iter().map(|weigher| weigher.weight).collect::<Vec<_>>(), [1.0, -0.5]);

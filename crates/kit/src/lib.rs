@@ -57,7 +57,7 @@ pub mod reconcile;
 mod refusal;
 pub mod remote;
 pub mod report;
-mod resilient_watch;
+pub mod resilient_watch;
 mod resync;
 pub mod retention;
 mod retry;

@@ -29,26 +29,26 @@ const WHILE_ABSENT: Duration = Duration::from_mins(10);
 
 /// Whose watch it is, and of what.
 #[derive(Clone)]
-pub(crate) struct Watched {
+pub struct Watched {
     /// The controller.
-    pub(crate) controller: &'static str,
+    pub controller: &'static str,
     /// The kind that is watched.
-    pub(crate) kind: String,
+    pub kind: String,
     /// Where breaks are counted.
-    pub(crate) metrics: Metrics,
+    pub metrics: Metrics,
     /// Cancelled once the first list was read to its end, or the kind is known not to be installed.
-    pub(crate) listed: CancellationToken,
+    pub listed: CancellationToken,
 }
 
 impl Watched {
     /// A watch of that controller on that kind.
-    pub(crate) fn new(controller: &'static str, kind: &str, metrics: &Metrics) -> Self {
+    pub fn new(controller: &'static str, kind: &str, metrics: &Metrics) -> Self {
         Self { controller, kind: kind.to_owned(), metrics: metrics.clone(), listed: CancellationToken::new() }
     }
 }
 
 /// Watches until the stream is dropped.
-pub(crate) fn watch<K>(api: Api<K>, config: watcher::Config, watched: Watched) -> impl Stream<Item = Event<K>> + Send
+pub fn watch<K>(api: Api<K>, config: watcher::Config, watched: Watched) -> impl Stream<Item = Event<K>> + Send
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {

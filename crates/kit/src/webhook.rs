@@ -225,7 +225,7 @@ impl Certificates {
                 match tls.reload_from_pem_file(&certificate, &key).await {
                     Ok(()) => loaded = now,
                     Err(error) => {
-                        tracing::warn!(%error, "cannot load the renewed webhook certificate; trying again");
+                        tracing::warn!(%error, "cannot load the renewed certificate; trying again");
                     }
                 }
             }
@@ -240,6 +240,17 @@ pub async fn serve(
     certificates: Certificates,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
+    tracing::info!(address = %listener.local_addr()?, "serving admission webhooks");
+    serve_routes(listener, webhooks.routes(), certificates, stop).await
+}
+
+/// Serves any routes over TLS until `stop`, with certificates as webhooks have them.
+pub async fn serve_routes(
+    listener: TcpListener,
+    routes: Router,
+    certificates: Certificates,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let (certificate, key) = certificates.files();
     let tls = RustlsConfig::from_pem_file(&certificate, &key).await?;
@@ -251,9 +262,8 @@ pub async fn serve(
             () = certificates.renew(&reloading) => {}
         }
     });
-    tracing::info!(address = %listener.local_addr()?, "serving admission webhooks");
     let server = axum_server::from_tcp_rustls(listener, tls)?.handle(handle);
-    let served = server.serve(webhooks.routes().into_make_service()).await;
+    let served = server.serve(routes.into_make_service()).await;
     keeper.abort();
     served
 }

@@ -23,6 +23,11 @@ impl Quantity {
         }
     }
 
+    /// The amount: bytes, or CPUs. Exact for whole numbers up to 2^53.
+    pub fn value(&self) -> f64 {
+        bytes(&self.0).unwrap_or(0.0)
+    }
+
     /// The text, as Kubernetes takes it.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -25,6 +25,8 @@ pub(crate) fn round_trip(document: &Value) -> Value {
         (_, "Cinder") => through::<openstack::Cinder>(document),
         (_, "Tempest") => through::<openstack::Tempest>(document),
         (_, "Cortex") => through::<cortex::Cortex>(document),
+        (_, "Pipeline") => through::<cortex::Pipeline>(document),
+        (_, "Decision") => through::<cortex::Decision>(document),
         (_, "OVNCluster") => through::<ovn::OVNCluster>(document),
         (_, "OVNChassis") => through::<ovn::OVNChassis>(document),
         (_, "OVSNode") => through::<ovs::OVSNode>(document),

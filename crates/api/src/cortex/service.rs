@@ -1,5 +1,6 @@
-//! `cortex.c5c3.io`: the Cortex that gives Nova and Cinder a second opinion on where things go.
+//! Cortex: the scheduler service itself.
 
+use c5c3_cortex as engine;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use crate::blocks::{
     Condition, DatabaseName, DatabaseTls, DependencyKind, DependsOn, Host, HttpUrl, Image, KeystoneAuth, NamespacedRef,
     Port, Replicas, Resources, Scheduling, SecretRef, ServerTls, WaitStatus,
 };
-use crate::catalog::Rules;
+use crate::catalog::{Rules, problem};
 use crate::openstack::{keeps_schema, keystone_aliases, mistakes};
 use crate::{Problem, blocks};
 
@@ -231,6 +232,26 @@ impl Rules for Cortex {
     const ALIASES: &'static [Alias] = keystone_aliases![alias("database.name", "database.database")];
 
     fn problems(&self) -> Vec<Problem> {
-        mistakes(DependencyKind::Cortex, &self.metadata, &self.spec.depends_on, &blocks::ExtraConfig::default())
+        let mut problems =
+            mistakes(DependencyKind::Cortex, &self.metadata, &self.spec.depends_on, &blocks::ExtraConfig::default());
+        let pipelines = self.spec.pipelines.iter();
+        let each = pipelines.flat_map(|all| [(engine::Domain::Nova, &all.nova), (engine::Domain::Cinder, &all.cinder)]);
+        problems.extend(each.filter_map(|(domain, one)| Some(one.as_ref()?.problems(domain))).flatten());
+        problems
+    }
+}
+
+impl CortexPipeline {
+    /// Steps that no scheduler knows, each with the nearest that one does.
+    fn problems(&self, domain: engine::Domain) -> Vec<Problem> {
+        let filters = self.filters.iter().map(|filter| engine::StepSpec::new(&filter.name));
+        let weighers = self.weighers.iter().map(|one| engine::StepSpec::new(&one.name).multiplier(one.weight));
+        let spec = engine::PipelineSpec {
+            filters: filters.collect(),
+            weighers: weighers.collect(),
+            ..engine::PipelineSpec::new(domain.as_str(), domain)
+        };
+        let wrong = engine::Pipeline::compile(&spec).err().into_iter().flatten();
+        wrong.map(|wrong| problem(format!("spec.pipelines.{domain}.{}", wrong.path), wrong.what, wrong.fix)).collect()
     }
 }

@@ -1,0 +1,69 @@
+//! What requests, watches and the recorder share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use c5c3_cortex::{Decision, Scheduler};
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+
+use crate::metrics::SchedulerMetrics;
+use crate::token::Tokens;
+
+/// How many decisions may wait to be written down.
+const QUEUE: usize = 4096;
+
+/// A decision and when it was made.
+pub(crate) type Made = (Decision, Timestamp);
+
+/// Cheap to clone; all clones are the same scheduler.
+#[derive(Clone)]
+pub struct State {
+    scheduler: Arc<RwLock<Scheduler>>,
+    pub(crate) tokens: Tokens,
+    pub(crate) metrics: SchedulerMetrics,
+    leads: Arc<AtomicBool>,
+    made: mpsc::Sender<Made>,
+}
+
+impl State {
+    /// A scheduler that does not lead yet, and where its decisions come out. Room is promised for as long as `promise`.
+    pub(crate) fn new(promise: Duration, tokens: Tokens, metrics: SchedulerMetrics) -> (Self, mpsc::Receiver<Made>) {
+        let (made, decisions) = mpsc::channel(QUEUE);
+        let promise = u64::try_from(promise.as_millis()).unwrap_or(u64::MAX);
+        let scheduler = Arc::new(RwLock::new(Scheduler::new(promise)));
+        (Self { scheduler, tokens, metrics, leads: Arc::default(), made }, decisions)
+    }
+
+    /// Reads the scheduler. A decision is complete or was not begun: a panic leaves nothing half done.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Scheduler> {
+        self.scheduler.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Changes the scheduler.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Scheduler> {
+        self.scheduler.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether this process decides.
+    pub(crate) fn leads(&self) -> bool {
+        self.leads.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_leads(&self, leads: bool) {
+        self.leads.store(leads, Ordering::SeqCst);
+    }
+
+    /// Hands a decision to the recorder. An answer never waits for that: when too many wait, it is counted and dropped.
+    pub(crate) fn record(&self, decision: Decision, at: Timestamp) {
+        if self.made.try_send((decision, at)).is_err() {
+            self.metrics.dropped();
+        }
+    }
+}
+
+/// The clock that promises are kept by, in milliseconds.
+pub(crate) fn millis(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millisecond()).unwrap_or(0)
+}
