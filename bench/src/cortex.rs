@@ -87,7 +87,9 @@ fn measure(hosts: usize, parallel: usize, rounds: usize) -> Result<Run, String> 
     let scheduler = Mutex::new(scheduler);
     let begun = Instant::now();
     let times: Vec<Vec<Duration>> = std::thread::scope(|scope| {
-        let decide_all = |bodies: &[String]| bodies.iter().map(|body| decide(&scheduler, body.as_bytes())).collect();
+        let decide_all = |bodies: &[String]| -> Vec<Duration> {
+            bodies.iter().map(|body| decide(&scheduler, body.as_bytes())).collect()
+        };
         let workers: Vec<_> = bodies.chunks(rounds).map(|share| scope.spawn(move || decide_all(share))).collect();
         workers
             .into_iter()

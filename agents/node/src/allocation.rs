@@ -145,7 +145,9 @@ pub fn account(host: &Host, footprints: &[Footprint], overcommit: Option<&Overco
         let own = Sum { cpu_millis: cell.cpus.len() as u64 * 1000, memory: cell.memory };
         capacity.add(own);
         let mut taken = Sum::default();
-        footprints.iter().filter_map(|footprint| footprint.cells.get(id)).for_each(|part| taken.add(*part));
+        for part in footprints.iter().filter_map(|footprint| footprint.cells.get(id)) {
+            taken.add(*part);
+        }
         cells.push(Cell {
             cell_id: i32::try_from(*id).unwrap_or(i32::MAX),
             allocation: Some(taken.amounts()),
@@ -153,7 +155,9 @@ pub fn account(host: &Host, footprints: &[Footprint], overcommit: Option<&Overco
             effective_capacity: Some(own.overcommitted(overcommit).amounts()),
         });
     }
-    footprints.iter().for_each(|footprint| allocation.add(footprint.total));
+    for footprint in footprints {
+        allocation.add(footprint.total);
+    }
     Account {
         capacity: capacity.amounts(),
         allocation: allocation.amounts(),

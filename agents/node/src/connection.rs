@@ -245,7 +245,9 @@ async fn dispatch(message: &[u8], pending: &Pending, events: &mpsc::Sender<Event
                 if head.status == 0 { Ok(message[HEAD - 4..].to_vec()) } else { Err(Refusal::read(&mut reader)?) };
             let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&head.serial);
             // One that has given up is no longer there.
-            waiting.into_iter().for_each(|waiting| drop(waiting.send(answer.clone())));
+            if let Some(waiting) = waiting {
+                let _ = waiting.send(answer);
+            }
         }
         EVENT => {
             if let Some(event) = Event::read(head.procedure, &mut reader)? {

@@ -236,13 +236,12 @@ impl Outgoing {
 /// Creates the object, or takes over that of an earlier migration of the same instance, whose destination is wrong now.
 /// Returns when the migration started.
 async fn begin(api: &Api<Migration>, name: &str, node: &str, started: Timestamp) -> Result<Timestamp, kube::Error> {
-    let found = match api.get_opt(name).await? {
-        Some(found) => found,
-        None => {
-            let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-            let new = Migration { metadata, spec: MigrationSpec {}, status: None };
-            api.create(&PostParams::default(), &new).await?
-        }
+    let found = if let Some(found) = api.get_opt(name).await? {
+        found
+    } else {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let new = Migration { metadata, spec: MigrationSpec {}, status: None };
+        api.create(&PostParams::default(), &new).await?
     };
     let status = found.status.as_ref();
     let is_same = status.is_some_and(|status| status.origin.as_deref() == Some(node)) && !progress::is_over(status);

@@ -269,7 +269,7 @@ impl Agent {
     }
 
     /// Creates the OVSNode, which goes with the node.
-    async fn create(&self) -> Result<OVSNode, kube::Error> {
+    async fn create(&mut self) -> Result<OVSNode, kube::Error> {
         let node: Option<Node> = Api::all(self.client.clone()).get_opt(&self.options.node).await?;
         let owner = node.and_then(|node| {
             Some(json!([{"apiVersion": "v1", "kind": "Node", "name": node.name_any(), "uid": node.uid()?}]))

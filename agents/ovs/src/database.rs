@@ -15,7 +15,7 @@ pub fn watched() -> Value {
         "Bridge": columns(&["name", "ports", "datapath_type"]),
         "Port": columns(&["name", "interfaces", "bond_mode"]),
         "Interface": columns(&["name", "type", "error", "ofport", "link_state", "admin_state", "link_speed",
-            "external_ids", "lacp_current"]),
+            "ifindex", "external_ids", "lacp_current"]),
     })
 }
 
@@ -77,10 +77,13 @@ impl Rows {
 }
 
 fn interface(row: &Value) -> Interface {
+    let kind = text(&row["type"]).unwrap_or_default();
+    // In userspace a device that was deleted has no error, only no index.
+    let is_missing = ["", "system"].contains(&kind.as_str()) && row["ifindex"] == 0;
     Interface {
         name: text(&row["name"]).unwrap_or_default(),
-        kind: text(&row["type"]).unwrap_or_default(),
-        error: text(&row["error"]),
+        kind,
+        error: text(&row["error"]).or_else(|| is_missing.then(|| "no such device".to_owned())),
         is_open: row["ofport"].as_i64().is_some_and(|port| port > 0),
         has_link: row["link_state"] == "up",
         is_up: row["admin_state"] == "up",
@@ -217,6 +220,15 @@ pub(crate) mod tests {
         assert_eq!((bond.interfaces[0].has_link, bond.interfaces[1].has_link), (true, false));
         let tap = &switch.bridges[1].ports[1].interfaces[0];
         assert_eq!((tap.name.as_str(), tap.external_ids["iface-id"].as_str(), tap.is_open), ("tap0", "p0", true));
+    }
+
+    #[test]
+    fn a_device_that_was_deleted_is_an_error_in_userspace_too() {
+        let found = |row: Value| interface(&row).error;
+        let gone = found(json!({"name": "tap0", "type": "", "error": ["set", []], "ifindex": 0}));
+        assert_eq!(gone.as_deref(), Some("no such device"));
+        assert_eq!(found(json!({"name": "tap0", "type": "", "error": ["set", []], "ifindex": 7})), None);
+        assert_eq!(found(json!({"name": "patch", "type": "patch", "ifindex": 0})), None);
     }
 
     #[test]

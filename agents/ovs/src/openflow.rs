@@ -64,11 +64,7 @@ async fn ask(socket: &Path) -> Result<BTreeMap<u8, u64>, FlowsError> {
             }
             (ECHO_REQUEST, Some(version)) => stream.write_all(&message(version, ECHO_REQUEST + 1, 0, &body)).await?,
             (ERROR, _) => return Err(FlowsError::Refused),
-            (MULTIPART_REPLY, Some(_)) => {
-                if !tables(&body, &mut found) {
-                    return Ok(found);
-                }
-            }
+            (MULTIPART_REPLY, Some(_)) if !tables(&body, &mut found) => return Ok(found),
             _ => {}
         }
     }

@@ -59,8 +59,9 @@ impl Switch {
     /// Runs a command of the shell: `$D` is the folder, `$IN` runs a program in the network namespace.
     fn shell(&self, command: &str) -> String {
         let inside = format!("ip netns exec {}", self.namespace);
-        let said = Command::new("sh").arg("-ec").arg(command).env("D", self.path()).env("IN", inside);
-        let said = said.env("OVS_RUNDIR", self.path()).output().expect("a shell");
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", command]).env("D", self.path()).env("IN", inside).env("OVS_RUNDIR", self.path());
+        let said = shell.output().expect("a shell");
         assert!(said.status.success(), "{command}: {}", String::from_utf8_lossy(&said.stderr));
         String::from_utf8_lossy(&said.stdout).trim().to_owned()
     }

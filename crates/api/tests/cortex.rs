@@ -71,7 +71,7 @@ fn a_parameter_has_one_value_of_the_right_type() {
     let hosts = |param: Value| json!({"schedulingDomain": "nova", "filters": [{"name": "filter_exclude_hosts", "params": [param]}]});
     assert_eq!(problems("Pipeline", &hosts(json!({"key": "hosts", "stringListValue": ["plum"]}))), [""; 0]);
     let two = problems("Pipeline", &hosts(json!({"key": "hosts", "stringListValue": ["plum"], "boolValue": true})));
-    assert!(two[0].starts_with("spec.filters[0].params[0]: has 2 values; set exactly one value"), "{two:?}");
+    assert!(two.contains(&"spec.filters[0].params[0]: has 2 values; set exactly one value".to_owned()), "{two:?}");
     let text = problems("Pipeline", &hosts(json!({"key": "hosts", "stringValue": "plum"})));
     assert_eq!(text, ["spec.filters[0].params.hosts: is a string; write a list of strings"]);
 }

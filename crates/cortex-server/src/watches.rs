@@ -133,7 +133,7 @@ fn conditions(pipeline: &Pipeline, problems: &[String]) -> Vec<Condition> {
         (ConditionStatus::True, "PipelineReady", "it answers requests as it is written here".to_owned())
     } else {
         let what = problems.join("; ");
-        (ConditionStatus::False, "StepsInvalid", format!("{what}. What it was before goes on answering requests"))
+        (ConditionStatus::False, "StepsInvalid", format!("{what} (requests are answered as before)"))
     };
     let before = pipeline.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let find = |kind: &str| before.iter().find(|one| one.r#type == kind);

@@ -35,7 +35,7 @@ pub(crate) fn read<K: Resource>(inputs: &Inputs<K>, cloud: &CloudSecret) -> Resu
     let reference = secret(cloud);
     let text = inputs.secret(&reference, CLOUDS).map_err(|wait| wait.because(because))?;
     let authority = inputs.secret(&reference, AUTHORITY).ok();
-    let authority = authority.as_ref().map(|authority| authority.expose_secret());
+    let authority = authority.as_ref().map(ExposeSecret::expose_secret);
     let (parsed, credential) = clouds::parse(text.expose_secret(), &cloud.cloud, authority).map_err(|error| {
         Wait::on(&reference).condition("has a good clouds.yaml").now(error.to_string()).failed("InvalidCloud")
     })?;

@@ -112,7 +112,7 @@ impl Default for Settings {
                 attempts: 3,
                 poll: Duration::from_secs(10),
                 deadline: Duration::from_mins(10),
-                deadline_per_gib: Duration::from_secs(60),
+                deadline_per_gib: Duration::from_mins(1),
             },
             shared: Duration::from_secs(10),
             wait: Duration::from_secs(15),

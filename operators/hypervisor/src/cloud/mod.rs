@@ -125,6 +125,8 @@ pub(crate) struct Agents {
     pub(crate) pods: Vec<String>,
     /// Whether the node has the taint.
     pub(crate) tainted: bool,
+    /// Whether there is no such node.
+    pub(crate) gone: bool,
 }
 
 /// A smoke server.

@@ -36,8 +36,9 @@ impl Cloud {
         }
         names.sort();
         let found = Api::<Node>::all(client).get_opt(node).await.map_err(|error| failure(&error))?;
+        let gone = found.is_none();
         let taints = found.and_then(|found| found.spec?.taints).unwrap_or_default();
-        Ok(Agents { pods: names, tainted: taints.iter().any(|taint| taint.key == TAINT) })
+        Ok(Agents { pods: names, tainted: taints.iter().any(|taint| taint.key == TAINT), gone })
     }
 
     pub(super) async fn bridges(&self, node: &str) -> Result<Option<Vec<String>>, Failure> {

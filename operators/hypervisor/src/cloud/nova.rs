@@ -113,8 +113,8 @@ pub(crate) struct Migration {
     pub(crate) dest_compute: Option<String>,
     pub(crate) status: String,
     /// `live-migration`, `migration`, `resize` or `evacuation`.
-    #[serde(default)]
-    pub(crate) migration_type: Option<String>,
+    #[serde(rename = "migration_type", default)]
+    pub(crate) kind: Option<String>,
     created_at: String,
     #[serde(default)]
     updated_at: Option<String>,
@@ -132,7 +132,7 @@ impl Migration {
 
     /// Whether the instance is at its destination, and the move has to be confirmed.
     pub(crate) fn is_unconfirmed(&self) -> bool {
-        self.status == "finished" && self.migration_type.as_deref() == Some("migration")
+        self.status == "finished" && self.kind.as_deref() == Some("migration")
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -140,7 +140,7 @@ impl Migration {
     }
 
     pub(crate) fn is_live(&self) -> bool {
-        self.migration_type.as_deref() == Some("live-migration")
+        self.kind.as_deref() == Some("live-migration")
     }
 
     pub(crate) fn created(&self) -> Timestamp {

@@ -4,8 +4,6 @@
 //! migrations, so that an operator that was killed after any call goes on, and starts nothing twice.
 
 mod instance;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

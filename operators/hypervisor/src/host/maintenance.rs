@@ -64,10 +64,8 @@ pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState 
     };
     let (host, id) = (view.name.clone(), service.id.clone());
     let why = service.disabled_reason.clone().unwrap_or_default();
-    let (spec, mode) = (&view.object().spec, view.maintenance());
-    let call = if !spec.lifecycle_enabled && !drains(mode) {
-        None
-    } else if drains(mode) && service.is_enabled() {
+    let mode = view.maintenance();
+    let call = if drains(mode) && service.is_enabled() {
         let deed = Deed::Disable { host, service: id, reason: reason(view) };
         Some(view.call(deed, format!("spec.maintenance is {}", word(mode))))
     } else if mode == Maintenance::None && onboarding.enables {

@@ -7,8 +7,6 @@ mod membership;
 mod offboarding;
 mod onboarding;
 mod ready;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::sync::Arc;
@@ -76,7 +74,7 @@ impl Controller for Hosts {
     fn trigger(&self, object: &kube::api::DynamicObject) -> Option<String> {
         let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
         let of_others = conditions.filter(|one| one["type"] == "HaEnabled" || one["type"] == "LibVirtConnection");
-        Some(of_others.map(|one| format!("{}={} ", one["type"], one["status"])).collect())
+        Some(format!("{:?}", of_others.map(|one| (&one["type"], &one["status"])).collect::<Vec<_>>()))
     }
 
     fn children(&self) -> Vec<KindRef> {

@@ -44,8 +44,9 @@ fn held(view: &View<'_>, now: String, remedy: String, reason: &'static str) -> N
     Next::Waits(Box::new(wait.failed(reason)))
 }
 
-/// The next thing to delete, of a host that nobody uses.
-fn next(view: &View<'_>) -> Next {
+/// The next thing to delete, of a host that nobody uses. A host that is being terminated leaves its aggregates in a step of its own,
+/// which comes before.
+fn next(view: &View<'_>, leaves_aggregates: bool) -> Next {
     let guests = match view.guests() {
         Ok(guests) => guests,
         Err(wait) => return Next::Waits(Box::new(wait)),
@@ -60,10 +61,9 @@ fn next(view: &View<'_>) -> Next {
         return held(view, now, "openstack server migration list".into(), "MigrationRunning");
     }
     if let Some(service) = &view.host.service {
-        // A host that is being terminated leaves its aggregates in a step of its own, which comes before.
         let removals: Vec<Call> = view
             .member_of()
-            .filter(|_| !view.is_terminating())
+            .filter(|_| leaves_aggregates)
             .map(|one| {
                 let (host, name) = (view.name.clone(), one.name.clone());
                 view.call(Deed::RemoveHost { host, aggregate: one.id, name }, "the host leaves Nova")
@@ -129,7 +129,7 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
         Ok(left) => left,
         Err(wait) => return leaving(agents.undecided([wait.clone()]), step.undecided([wait]), "unknown".into()),
     };
-    let agents = if left.pods.is_empty() && left.tainted {
+    let agents = if left.pods.is_empty() && (left.tainted || left.gone) {
         agents.childless().reasons("NoAgentPods", "AgentPodsRunning").done("no agents' pods are on the node")
     } else {
         let deed = Deed::Taint { node: view.name.clone() };
@@ -144,7 +144,7 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
             agents.call(view.call(deed, "its agents' pods have to go"))
         }
     };
-    match next(view) {
+    match next(view, false) {
         Next::Gone => {
             let condition =
                 said(ConditionStatus::True, "Offboarded", "Nova and Placement do not know the host any more");
@@ -164,7 +164,7 @@ pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &Evicti
 /// The same when the object is deleted: by the garbage collector, because its node is gone, or by a person.
 pub(super) fn farewell(view: &View<'_>) -> Farewell {
     let leaves = || Farewell::new().leaves(format!("the compute service and the resource provider of {}", view.name));
-    match next(view) {
+    match next(view, true) {
         Next::Gone => Farewell::new(),
         Next::Waits(wait) => leaves().wait(*wait),
         Next::Calls(calls) => calls.into_iter().fold(leaves(), Farewell::call),

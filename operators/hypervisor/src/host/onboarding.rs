@@ -194,7 +194,7 @@ enum Tested {
     Waits(String),
     Seen,
     Failed(String),
-    Unknown(Wait),
+    Unknown(Box<Wait>),
     Calls(&'static str, Vec<Call>),
 }
 
@@ -207,7 +207,7 @@ fn testing(view: &View<'_>) -> Onboarding {
             Tested::Passed => {}
             Tested::Waits(message) => return Onboarding::new(Phase::Testing, message),
             Tested::Seen => return Onboarding::next(Phase::Testing, PASSED),
-            Tested::Unknown(wait) => return Onboarding::waiting(Phase::Testing, wait),
+            Tested::Unknown(wait) => return Onboarding::waiting(Phase::Testing, *wait),
             Tested::Calls(message, calls) => return Onboarding::new(Phase::Testing, message).calling(calls),
             Tested::Failed(why) => return Onboarding::next(Phase::Aborted, why),
         }
@@ -247,7 +247,7 @@ fn bridges(view: &View<'_>) -> Tested {
         return Tested::Passed;
     }
     match view.bridges() {
-        Err(wait) => Tested::Unknown(wait),
+        Err(wait) => Tested::Unknown(Box::new(wait)),
         Ok(None) => Tested::Waits("waits until the agent of Open vSwitch reports its bridges".into()),
         Ok(Some(found)) => {
             let missing: Vec<&str> = view
@@ -271,7 +271,7 @@ fn server(view: &View<'_>) -> Tested {
     let Some(smoke) = &view.settings.smoke else { return Tested::Passed };
     let booted = match view.smoke() {
         Ok(booted) => booted,
-        Err(wait) => return Tested::Unknown(wait),
+        Err(wait) => return Tested::Unknown(Box::new(wait)),
     };
     let has_passed = view.condition("Onboarding").and_then(|one| one.message.as_deref()) == Some(PASSED);
     match booted {

@@ -57,7 +57,7 @@ async fn thousands_of_hypervisors_take_little_memory_and_few_requests_at_rest() 
     let without = resident();
     site.restart();
     // The first look at all objects after a start, and then rest.
-    let settle = Duration::from_secs(60);
+    let settle = Duration::from_mins(1);
     tokio::time::sleep(settle).await;
     let (with, before) = (resident(), site.cloud.world().calls);
     tokio::time::sleep(settle).await;

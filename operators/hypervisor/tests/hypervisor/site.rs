@@ -43,8 +43,8 @@ fn settings(namespace: &str) -> Settings {
             parallel: 2,
             attempts: 2,
             poll: short,
-            deadline: Duration::from_secs(600),
-            deadline_per_gib: Duration::from_secs(60),
+            deadline: Duration::from_mins(10),
+            deadline_per_gib: Duration::from_mins(1),
         },
         shared: Duration::from_millis(10),
         wait: short,
@@ -58,7 +58,7 @@ pub(crate) fn smoke() -> Smoke {
         flavor: "tiny".into(),
         network: Some("lab".into()),
         cloud: None,
-        patience: Duration::from_secs(60),
+        patience: Duration::from_mins(1),
     }
 }
 
@@ -138,7 +138,7 @@ impl Site {
         what: &str,
         is_so: impl Fn(Option<&DynamicObject>) -> bool + Send + Sync,
     ) {
-        let waited = tokio::time::timeout(Duration::from_secs(60), await_condition(self.api(kind), name, is_so)).await;
+        let waited = tokio::time::timeout(Duration::from_mins(1), await_condition(self.api(kind), name, is_so)).await;
         let Ok(waited) = waited else {
             let found = self.api(kind).get_opt(name).await.unwrap().map(|found| found.data["status"].clone());
             panic!("not within 60 s: {kind} {name} {what}; {found:#?}\n{:#?}", self.cloud.world().log)
