@@ -126,7 +126,7 @@ impl Network {
             let rule = format!("ip daddr {} ct state != {{ established, related }} drop", all.provider);
             (format!(", {}", all.provider), format!("\t\tiifname != {{ {bridges} }} {rule}\n"))
         } else {
-            Default::default()
+            (String::new(), String::new())
         };
         format!(
             "{}table inet {table} {{
