@@ -79,9 +79,9 @@ fn cluster(program: &Path, data: &Path) -> Result<Times, String> {
         output(Command::new(program).args(arguments).arg("--data").arg(data)).map(|_| begun.elapsed())
     };
     let measured = (|| {
-        let first = call(&["up", "--detach"])?;
+        let first = call(&["up", "--minimal", "--detach"])?;
         call(&["down"])?;
-        Ok(Times { first, again: call(&["up", "--detach"])? })
+        Ok(Times { first, again: call(&["up", "--minimal", "--detach"])? })
     })();
     call(&["down"])?;
     measured

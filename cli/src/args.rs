@@ -186,9 +186,13 @@ pub(crate) struct UpArgs {
     /// Return when the cluster is ready, and leave it running
     #[arg(long)]
     pub(crate) detach: bool,
-    /// The ControlPlane to bring up, and what belongs to it; a small one that is built in when absent
+    /// The ControlPlane to bring up, and what belongs to it. When absent: a whole cloud with one hypervisor, from Keystone to
+    /// volumes on Ceph, with one of everything
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["bare", "no_operators"])]
     pub(crate) file: Option<PathBuf>,
+    /// Bring up a Keystone and what it stands on, and no hypervisor, where the whole cloud is too much
+    #[arg(long, conflicts_with_all = ["file", "bare", "no_operators"])]
+    pub(crate) minimal: bool,
     /// Bring up no ControlPlane: the cluster alone, with the operators
     #[arg(long)]
     pub(crate) bare: bool,

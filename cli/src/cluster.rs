@@ -44,6 +44,9 @@ fn variables(folder: &Folder) -> Vec<(&'static str, Option<String>)> {
     let clouds = Some(clouds::path(folder)).filter(|clouds| clouds.exists());
     variables.push(("OS_CLIENT_CONFIG_FILE", clouds.as_deref().map(text)));
     variables.push(("OS_CLOUD", clouds.map(|_| clouds::CLOUD.to_owned())));
+    let provider = folder.provider_network();
+    variables.push(("C5C3_PROVIDER_RANGE", provider.map(|(range, _)| range.to_string())));
+    variables.push(("C5C3_PROVIDER_GATEWAY", provider.map(|(_, gateway)| gateway.to_string())));
     let place = folder.store();
     let address = std::fs::read_to_string(place.join(store::ADDRESS)).ok();
     let authority = address.as_ref().map(|_| text(&place.join(store::AUTHORITY)));

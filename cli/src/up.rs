@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::args::{DataArgs, UpArgs};
 use crate::operator::stop_asked;
 use crate::{Done, manifests};
-use control_plane::Wanted;
+use control_plane::{Manifest, Wanted};
 
 /// What the detached process says when the cluster is ready, and when it runs but its ControlPlane is late.
 const READY: &str = "ready";
@@ -77,13 +77,24 @@ pub(crate) fn say(line: &str) {
     let _ = crate::print(&format!("{line}\n"));
 }
 
+/// Which ControlPlane the command names.
+fn asked_for(args: &UpArgs) -> Manifest<'_> {
+    match &args.file {
+        Some(file) => Manifest::File(file),
+        None if args.minimal => Manifest::Minimal,
+        None => Manifest::Cloud,
+    }
+}
+
 async fn serve(args: &UpArgs) -> Done {
     let folder = folder(&args.data)?;
     let bare = args.bare || args.no_operators;
-    let wanted = if bare { None } else { Some(Wanted::read(args.file.as_deref())?) };
+    let wanted = if bare { None } else { Some(Wanted::read(asked_for(args))?) };
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let marks = args.label.iter().chain(&args.taint).chain(&args.nic).cloned().collect();
-    let asked = Asked { nodes: args.nodes, hypervisors: args.hypervisors, marks };
+    // Servers of the whole cloud need a hypervisor.
+    let usual_hypervisors = u8::from(!bare && matches!(asked_for(args), Manifest::Cloud));
+    let asked = Asked { nodes: args.nodes, hypervisors: args.hypervisors, usual_hypervisors, marks };
     let unsafe_sysctls = args.allow_unsafe_sysctls.clone();
     let options = Options { folder: folder.clone(), asked, exposure: args.expose, unsafe_sysctls, program };
     let cluster = Cluster::start(options, &say).await.map_err(|error| error.to_string())?;
@@ -180,7 +191,7 @@ fn detach(args: &UpArgs) -> Done {
     let folder = folder(&args.data)?;
     if args.file.is_some() {
         // What is wrong with the file is said here, not in a log.
-        Wanted::read(args.file.as_deref())?;
+        Wanted::read(asked_for(args))?;
     }
     let failed = |error: std::io::Error| format!("cannot start in the background: {error}");
     let log = folder.open_log().map_err(|error| error.to_string())?;

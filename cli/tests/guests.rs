@@ -1,5 +1,5 @@
-//! A whole cloud with a hypervisor: a server boots, gets its address and its metadata, outlives the pods of its hypervisor, and
-//! goes without a trace.
+//! The whole cloud that `c5c3 up` makes, and the quick start on it as it is written: a server boots, gets its address and its
+//! metadata, is reached by a floating IP, has a volume, outlives the pods of its hypervisor, and goes without a trace.
 
 #[path = "cloud/mod.rs"]
 mod cloud;
@@ -9,21 +9,52 @@ mod machine;
 use cloud::{Cloud, client};
 use machine::Machine;
 
-/// What `docs/first-server.md` starts with.
-const CONTROL_PLANE: &str = include_str!("../../examples/controlplane/controlplane-servers.yaml");
+/// What `c5c3 up` makes.
+const CONTROL_PLANE: &str = include_str!("../src/up/cloud.yaml");
+
+/// The quick start, whose commands are run.
+const QUICK_START: &str = include_str!("../../docs/first-server.md");
 
 /// A command in the pod of libvirt.
 const LIBVIRT: &str = "kubectl -n cloud exec ds/nova-libvirt -c libvirt --";
 
 #[test]
-fn a_server_boots_with_its_address_and_its_metadata_and_outlives_the_pods_of_its_hypervisor() {
+fn a_server_of_the_quick_start_boots_is_reached_outlives_its_pods_and_goes() {
     let plane = CONTROL_PLANE.replace("name: c5c3", "name: lab").replace("namespace: openstack", "namespace: cloud");
     let cloud = Cloud::on(Machine::up_to_ready_with(&plane, "--hypervisors 1"));
     the_node_is_a_hypervisor(&cloud);
-    let id = a_server_boots(&cloud);
+    follow(&cloud, "An image, a size, networks");
+    cloud.machine.eventually(&client("volume show data -f value -c status"), "available");
+    follow(&cloud, "The server");
+    let id = cloud.openstack("server show first -f value -c id").trim().to_owned();
     it_says_who_it_is(&cloud, &id);
+    let seen = follow(&cloud, "Reach it");
+    assert!(seen.ends_with("first.novalocal"), "by TCP: {seen}");
+    it_has_a_volume_as_long_as_that_is_attached(&cloud);
     it_outlives_libvirt_and_nova_compute(&cloud);
+    follow(&cloud, "The end");
     it_goes_without_a_trace(&cloud);
+}
+
+/// Runs the commands of a section of the quick start, and returns what they print.
+fn follow(cloud: &Cloud, section: &str) -> String {
+    let (_, text) = QUICK_START.split_once(&format!("\n## {section}\n")).unwrap_or_else(|| panic!("no {section}"));
+    let text = text.split("\n## ").next().unwrap_or(text);
+    let commands: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(!commands.is_empty(), "{section} has no commands");
+    let script = format!(
+        "set -e
+c5c3() {{ \"$C5C3\" \"$@\"; }}
+openstack() {{ {} \"$@\"; }}
+command -v ping >/dev/null || ping() {{ busybox ping \"$@\"; }}
+eval \"$(c5c3 env --data $PWD/data)\"
+{}
+",
+        cloud::program(),
+        commands.join("\n").replace("-n openstack", "-n cloud")
+    );
+    cloud.machine.write("section.sh", &script);
+    cloud.machine.ok("sh section.sh")
 }
 
 fn the_node_is_a_hypervisor(cloud: &Cloud) {
@@ -33,20 +64,17 @@ fn the_node_is_a_hypervisor(cloud: &Cloud) {
     it.eventually("kubectl -n cloud get ovncluster ovn -o jsonpath='{.status.chassisCount}'", "1");
 }
 
-/// As the quick start does it.
-fn a_server_boots(cloud: &Cloud) -> String {
-    cloud.machine.ok("$C5C3 image guest --output tiny.qcow2");
-    for command in [
-        "image create tiny --disk-format qcow2 --container-format bare --file tiny.qcow2",
-        "flavor create tiny --ram 128 --disk 1 --vcpus 1",
-        "network create inside",
-        "subnet create inside --network inside --subnet-range 10.20.0.0/24",
-        "server create first --image tiny --flavor tiny --network inside",
-    ] {
-        cloud.openstack(command);
+/// A guest that runs sees the disk come and go. In the quick start the volume stays until the end.
+fn it_has_a_volume_as_long_as_that_is_attached(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let status = client("volume show data -f value -c status");
+    let disks = format!("{LIBVIRT} virsh -q -c qemu:///system domblklist instance-00000001 | grep -c volumes/volume-");
+    for (command, wanted, count) in [("add", "in-use", "1"), ("remove", "available", "0"), ("add", "in-use", "1")] {
+        cloud.openstack(&format!("server {command} volume first data"));
+        it.eventually(&status, wanted);
+        it.eventually(&disks, count);
     }
-    cloud.machine.eventually(&client("server show first -f value -c status"), "ACTIVE");
-    cloud.openstack("server show first -f value -c id").trim().to_owned()
+    it.eventually(&client("console log show first | grep -c 'GUEST-DISK vdb 1073741824' | grep -vx 0 | wc -l"), "1");
 }
 
 /// What the guest says on its console: DHCP and metadata work only with the whole of OVN, Neutron and Nova.
@@ -78,8 +106,9 @@ fn it_outlives_libvirt_and_nova_compute(cloud: &Cloud) {
 
 fn it_goes_without_a_trace(cloud: &Cloud) {
     let it = &cloud.machine;
-    cloud.openstack("server delete first");
     it.eventually(&client("server list -f value"), "");
+    it.eventually(&client("volume list -f value"), "");
+    it.eventually("kubectl -n rook-ceph exec deploy/rook-ceph-mon-a -- rbd ls volumes", "");
     it.eventually(&format!("{LIBVIRT} virsh -q -c qemu:///system list --all --name | xargs"), "");
     it.eventually(&client("port list --device-owner compute:nova -f value"), "");
     let allocations = client(

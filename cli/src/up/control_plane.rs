@@ -1,10 +1,11 @@
-//! The ControlPlane that `c5c3 up` brings up: the one in a file, or the small one that is built in.
+//! The ControlPlane that `c5c3 up` brings up: the one in a file, or one of the two that are built in.
 
 use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::ext::rook::CephCluster;
 use c5c3_cluster::Folder;
 use c5c3_images::Catalogue;
 use c5c3_kit::Probe;
@@ -13,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::Scope;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 
 use super::{clouds, images, live};
@@ -37,32 +38,53 @@ const FOLLOWED_EVERY: Duration = Duration::from_secs(2);
 /// How long it may take until the kinds of others are installed.
 const INSTALLED: Duration = Duration::from_secs(30);
 
+/// Where it is written what to bring up.
+#[derive(Clone, Copy)]
+pub(super) enum Manifest<'a> {
+    /// A file of the user's.
+    File(&'a Path),
+    /// A whole cloud.
+    Cloud,
+    /// A Keystone and what it stands on.
+    Minimal,
+}
+
+impl Manifest<'_> {
+    /// What it is called in messages, and its text.
+    fn read(self) -> Result<(String, String), String> {
+        match self {
+            Self::Cloud => Ok(("the built-in ControlPlane".to_owned(), include_str!("cloud.yaml").to_owned())),
+            Self::Minimal => Ok(("the built-in ControlPlane".to_owned(), include_str!("small.yaml").to_owned())),
+            Self::File(path) => {
+                let text = std::fs::read_to_string(path);
+                Ok((path.display().to_string(), text.map_err(|error| format!("{}: {error}", path.display()))?))
+            }
+        }
+    }
+}
+
 /// What is to be brought up.
 pub(super) struct Wanted {
     /// Everything that is applied, in order.
     documents: Vec<Value>,
     /// The ControlPlane among it.
     plane: ControlPlane,
+    /// Whether it needs servers of Ceph, which are no part of a ControlPlane.
+    has_ceph: bool,
     /// Whether this command sets the public endpoints of services for which the ControlPlane names none.
     publishes: bool,
 }
 
 impl Wanted {
-    /// What a file asks for, or the built-in one. Mistakes are found before anything is started.
-    pub(super) fn read(file: Option<&Path>) -> Result<Self, String> {
-        if let Some(path) = file {
+    /// What a manifest asks for. Mistakes are found before anything is started.
+    pub(super) fn read(manifest: Manifest<'_>) -> Result<Self, String> {
+        if let Manifest::File(path) = manifest {
             let problems = validate::problems(path);
             if !problems.is_empty() {
                 return Err(problems.join("\n"));
             }
         }
-        let (name, text) = match file {
-            None => ("the built-in ControlPlane".to_owned(), include_str!("small.yaml").to_owned()),
-            Some(path) => {
-                let text = std::fs::read_to_string(path);
-                (path.display().to_string(), text.map_err(|error| format!("{}: {error}", path.display()))?)
-            }
-        };
+        let (name, text) = manifest.read()?;
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(&text).map_err(|error| format!("{name}: is not YAML: {error}"))?;
         let mut planes = documents.iter().filter(|document| document["kind"] == "ControlPlane");
@@ -71,19 +93,14 @@ impl Wanted {
         };
         let plane: ControlPlane =
             c5c3_kit::controller::parse(plane).map_err(|problems| format!("{name}:\n{problems}"))?;
-        Ok(Self { documents, plane, publishes: true })
+        let has_ceph = documents.iter().any(|document| document["kind"] == *CephCluster::kind(&()));
+        Ok(Self { documents, plane, has_ceph, publishes: true })
     }
 
     /// The ControlPlane that a cluster has already, the oldest if there are several. It is left as it is.
     pub(super) async fn found(client: &Client) -> Result<Option<Self>, String> {
-        let planes: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::erase::<ControlPlane>(&()));
-        let listed = match planes.list(&ListParams::default()).await {
-            Ok(listed) => listed.items,
-            // A new cluster does not know the kind yet.
-            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-            Err(error) => return Err(format!("cannot list ControlPlanes: {error}")),
-        };
-        let oldest = listed.into_iter().min_by_key(|plane| (plane.creation_timestamp(), plane.name_any()));
+        let planes = listed(client, &ApiResource::erase::<ControlPlane>(&())).await?;
+        let oldest = planes.into_iter().min_by_key(|plane| (plane.creation_timestamp(), plane.name_any()));
         let Some(object) = oldest else { return Ok(None) };
         let publishes = object.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some(ENDPOINT_MANAGER));
         let value = serde_json::to_value(&object).map_err(|error| error.to_string())?;
@@ -94,7 +111,8 @@ impl Wanted {
         });
         let plane: ControlPlane =
             plane.map_err(|error| format!("cannot read controlplane/{}: {error}", object.name_any()))?;
-        Ok(Some(Self { documents: Vec::new(), plane, publishes }))
+        let has_ceph = !listed(client, &ApiResource::erase::<CephCluster>(&())).await?.is_empty();
+        Ok(Some(Self { documents: Vec::new(), plane, has_ceph, publishes }))
     }
 
     /// How it is called in messages.
@@ -114,7 +132,8 @@ impl Wanted {
         // libvirt does so, too, and boots a guest to find out whether KVM works.
         let libvirt: &[&'static str] = if parts.contains(&"nova") { &["libvirt", "guest"] } else { &[] };
         let built = parts.into_iter().filter(|part| catalogue.images().any(|image| image.name == *part));
-        Ok(built.chain(switch).chain(libvirt.iter().copied()).chain(own).collect())
+        let ceph = self.has_ceph.then_some("ceph");
+        Ok(built.chain(switch).chain(libvirt.iter().copied()).chain(ceph).chain(own).collect())
     }
 
     fn namespace(&self) -> String {
@@ -295,15 +314,32 @@ async fn keystone(client: &Client, namespace: &str) -> Result<Value, String> {
     serde_json::to_value(found).map_err(|error| error.to_string())
 }
 
+/// All objects of a kind; none if the cluster does not know the kind yet.
+async fn listed(client: &Client, resource: &ApiResource) -> Result<Vec<DynamicObject>, String> {
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), resource);
+    match all.list(&ListParams::default()).await {
+        Ok(listed) => Ok(listed.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(format!("cannot list {}: {error}", resource.plural)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_built_in_control_plane_is_good_and_its_images_are_known() {
-        let wanted = Wanted::read(None).unwrap();
+        let wanted = Wanted::read(Manifest::Minimal).unwrap();
         assert_eq!(wanted.images().unwrap(), ["mariadb", "rabbitmq", "valkey", "memcached", "keystone"]);
         assert_eq!(wanted.namespace(), "openstack");
+        let cloud = Wanted::read(Manifest::Cloud).unwrap();
+        let images = cloud.images().unwrap();
+        for image in
+            ["keystone", "placement", "glance", "cinder", "ceph", "neutron", "ovn", "openvswitch", "nova", "libvirt"]
+        {
+            assert!(images.contains(&image), "{images:?} lacks {image}");
+        }
     }
 
     #[test]
@@ -313,7 +349,7 @@ mod tests {
         let plane = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {
             global: {tls: {enabled: true, issuerRef: {name: notary}}}, infrastructure: {valkey: {}}}}";
         std::fs::write(&path, plane).unwrap();
-        assert_eq!(Wanted::read(Some(&path)).unwrap().images().unwrap(), ["valkey", "c5c3"]);
+        assert_eq!(Wanted::read(Manifest::File(&path)).unwrap().images().unwrap(), ["valkey", "c5c3"]);
     }
 
     #[test]
@@ -323,7 +359,7 @@ mod tests {
         let plane = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {
             services: {keystone: {enabled: true}, placement: {enabled: true}, glance: {enabled: true}}}}";
         std::fs::write(&path, plane).unwrap();
-        let images = Wanted::read(Some(&path)).unwrap().images().unwrap();
+        let images = Wanted::read(Manifest::File(&path)).unwrap().images().unwrap();
         for image in ["mariadb", "memcached", "keystone", "placement", "glance"] {
             assert!(images.contains(&image), "{images:?} lacks {image}");
         }
@@ -334,10 +370,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lab.yaml");
         std::fs::write(&path, "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}").unwrap();
-        assert!(Wanted::read(Some(&path)).err().unwrap().contains("must hold one ControlPlane"));
+        assert!(Wanted::read(Manifest::File(&path)).err().unwrap().contains("must hold one ControlPlane"));
         let wrong = "{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {name: x}, spec: {infrastructure: {mariadb: {replicas: 2}}}}";
         std::fs::write(&path, wrong).unwrap();
-        assert!(Wanted::read(Some(&path)).err().unwrap().contains("spec.infrastructure.mariadb.replicas: is even"));
+        assert!(
+            Wanted::read(Manifest::File(&path))
+                .err()
+                .unwrap()
+                .contains("spec.infrastructure.mariadb.replicas: is even")
+        );
     }
 
     #[tokio::test]
@@ -395,7 +436,7 @@ mod tests {
         let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
             "metadata": {"name": "lab", "namespace": cluster.namespace()}, "spec": {"services": {"keystone": {}}}});
         let plane = c5c3_kit::controller::parse(&plane).unwrap();
-        let wanted = Wanted { documents: Vec::new(), plane, publishes: true };
+        let wanted = Wanted { documents: Vec::new(), plane, has_ceph: false, publishes: true };
         for (password, port) in [("first", 5000), ("second", 5000), ("second", 6000)] {
             put(secret(password)).await;
             put(service(port)).await;

@@ -165,9 +165,14 @@ impl Cloud {
 
 /// The line that runs the OpenStack client, signed in as `c5c3 env` says.
 pub fn client(command: &str) -> String {
+    format!("eval \"$($C5C3 env --data $PWD/data)\" && {} {command}", program())
+}
+
+/// The OpenStack client.
+pub fn program() -> String {
     let client = crate::machine::cache().join("c5c3/python/bin/openstack");
     assert!(client.exists(), "there is no {}; `make test` makes it", client.display());
-    format!("eval \"$($C5C3 env --data $PWD/data)\" && {} {command}", client.display())
+    client.display().to_string()
 }
 
 impl Identity {

@@ -57,6 +57,10 @@ pub struct OVNClusterSpec {
     /// Open vSwitch on each hypervisor.
     #[serde(default)]
     pub ovs: NodeDaemon,
+    /// Which bridge leads to which provider network, on nodes whose OVNChassis has no `bridgeMappings` of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["physicalNetwork"]))]
+    pub bridge_mappings: Vec<BridgeMapping>,
     /// The cluster that the hypervisors are nodes of; this one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypervisor_cluster: Option<HypervisorCluster>,
@@ -69,21 +73,15 @@ pub struct OVNClusterSpec {
 }
 
 impl OVNClusterSpec {
-    /// Name and port of the Service of the northbound database: `ovn-nb:6641` unless the object says otherwise.
-    pub fn northbound_service(&self) -> (&str, i32) {
-        service(self.neutron_integration.as_ref().and_then(|n| n.nb_connection.as_ref()), "ovn-nb", 6641)
+    /// The Service of the northbound database that the object names, as far as it does.
+    pub fn northbound_service(&self) -> Option<&ServicePort> {
+        self.neutron_integration.as_ref()?.nb_connection.as_ref()?.service.as_ref()
     }
 
-    /// Name and port of the Service of the southbound database: `ovn-sb:6642` unless the object says otherwise.
-    pub fn southbound_service(&self) -> (&str, i32) {
-        service(self.neutron_integration.as_ref().and_then(|n| n.sb_connection.as_ref()), "ovn-sb", 6642)
+    /// The Service of the southbound database that the object names, as far as it does.
+    pub fn southbound_service(&self) -> Option<&ServicePort> {
+        self.neutron_integration.as_ref()?.sb_connection.as_ref()?.service.as_ref()
     }
-}
-
-fn service<'a>(connection: Option<&'a Connection>, name: &'a str, port: i32) -> (&'a str, i32) {
-    let service = connection.and_then(|connection| connection.service.as_ref());
-    let written = service.and_then(|service| service.name.as_ref());
-    (written.map_or(name, ObjectName::as_str), service.and_then(|service| service.port).map_or(port, Port::get))
 }
 
 /// An OVSDB server cluster that agrees by Raft.
@@ -237,10 +235,10 @@ pub struct HypervisorCluster {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NeutronIntegration {
-    /// The northbound database; Service `ovn-nb`, port 6641, when absent.
+    /// The northbound database; all of its members when absent. The Service is `NAME-nb`, port 6641, for an OVNCluster NAME.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nb_connection: Option<Connection>,
-    /// The southbound database; Service `ovn-sb`, port 6642, when absent.
+    /// The southbound database; all of its members when absent. The Service is `NAME-sb`, port 6642, for an OVNCluster NAME.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sb_connection: Option<Connection>,
 }
@@ -258,7 +256,7 @@ pub struct Connection {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServicePort {
-    /// Name of the Service; `ovn-nb` or `ovn-sb` when absent.
+    /// Name of the Service; `NAME-nb` or `NAME-sb` of an OVNCluster NAME when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<ObjectName>,
     /// Its port; 6641 or 6642 when absent.
@@ -302,7 +300,8 @@ pub struct OVNClusterStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoints {
-    /// The northbound database, such as `ssl:ovn-nb.ovn-system.svc.cluster.local:6641`.
+    /// The northbound database: the Service that `neutronIntegration` names, such as
+    /// `ssl:ovn-nb.ovn-system.svc.cluster.local:6641`, or else all members, separated by commas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub northbound: Option<String>,
@@ -388,6 +387,11 @@ pub struct BridgeMapping {
     #[x_kube(validation = Rule::new("self != 'br-int'")
         .message("is the bridge that OVN connects instances to; map the network to a bridge with an uplink, such as br-ex"))]
     pub bridge: String,
+    /// The link of the node that leads to the network, such as a network card. It becomes a port of the bridge, and must have no
+    /// address. When absent, whoever manages the node adds one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 15), regex(pattern = r"^[^\s,:/]+$"))]
+    pub interface: Option<String>,
 }
 
 /// How packets travel between hypervisors.

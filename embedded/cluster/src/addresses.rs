@@ -16,8 +16,8 @@ pub(crate) fn of(block: u8) -> Addresses {
 /// The first block of which no range overlaps with one in use.
 pub(crate) fn choose(used: &[Ipv4Net]) -> Option<u8> {
     let free = |block: &u8| {
-        let Addresses { nodes, pods, services } = of(*block);
-        [nodes, pods, services].iter().all(|own| used.iter().all(|used| !overlap(*own, *used)))
+        let Addresses { nodes, provider, pods, services } = of(*block);
+        [nodes, provider, pods, services].iter().all(|own| used.iter().all(|used| !overlap(*own, *used)))
     };
     BLOCKS.step_by(3).find(free)
 }

@@ -193,7 +193,7 @@ fn port(port: u16) -> Finding {
 fn addresses() -> Finding {
     match addresses::used().map(|used| addresses::choose(&used)) {
         Some(Some(block)) => {
-            let Addresses { nodes, pods, services } = addresses::of(block);
+            let Addresses { nodes, pods, services, .. } = addresses::of(block);
             Finding::good("addresses", format!("{nodes} for nodes, {pods} for pods, {services} for Services"))
         }
         Some(None) => Finding::bad(

@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use c5c3_cri::{BadName, Instance, Site};
+use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use crate::node::NodeSpec;
@@ -195,6 +196,15 @@ impl Folder {
             return Err(FolderError::Newer { path: self.path.clone(), layout });
         }
         serde_json::from_value(value).map(Some).map_err(|source| FolderError::Damaged { path, source })
+    }
+
+    /// The provider network of the cluster's hypervisors: its range, and the machine's address there, which is the gateway. None
+    /// if no node is a hypervisor.
+    pub fn provider_network(&self) -> Option<(Ipv4Net, Ipv4Addr)> {
+        let saved = self.load().ok().flatten()?;
+        let addresses = crate::addresses::of(saved.block);
+        let has_any = saved.nodes.iter().any(NodeSpec::is_hypervisor);
+        has_any.then(|| (addresses.provider, addresses.gateway().addr()))
     }
 
     pub(crate) fn save(&self, saved: &Saved) -> Result<(), FolderError> {

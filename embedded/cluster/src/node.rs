@@ -43,6 +43,11 @@ impl NodeSpec {
         Self { name: name.to_owned(), number, labels: BTreeMap::new(), taints: Vec::new(), nics: Vec::new() }
     }
 
+    /// Whether virtual machines run on it.
+    pub(crate) fn is_hypervisor(&self) -> bool {
+        self.labels.contains_key(HYPERVISOR)
+    }
+
     /// The node of that number, by its usual name.
     pub fn numbered(number: u8) -> Self {
         Self::plain(&format!("node-{number}"), number)
@@ -108,6 +113,8 @@ pub struct Asked {
     pub nodes: Option<u8>,
     /// How many of them are hypervisors: the last ones.
     pub hypervisors: Option<u8>,
+    /// How many nodes of a new cluster are hypervisors when `hypervisors` is absent. No node is added for them.
+    pub usual_hypervisors: u8,
     /// Labels, taints and network cards.
     pub marks: Vec<Mark>,
 }
@@ -117,7 +124,8 @@ const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 
 /// The nodes of a cluster from what it had and what is asked for.
 pub(crate) fn nodes(had: Vec<NodeSpec>, asked: &Asked) -> Result<Vec<NodeSpec>, String> {
-    let Asked { nodes: count, hypervisors, marks } = asked;
+    let Asked { nodes: count, hypervisors, usual_hypervisors, marks } = asked;
+    let is_new = had.is_empty();
     // A machine with hypervisors has one more node, for everything else.
     let enough = hypervisors.map(|hypervisors| hypervisors.saturating_add(1).min(MOST_NODES));
     let asked = count.or(enough.filter(|enough| usize::from(*enough) > had.len()));
@@ -133,8 +141,9 @@ pub(crate) fn nodes(had: Vec<NodeSpec>, asked: &Asked) -> Result<Vec<NodeSpec>, 
     }
     let next = u8::try_from(nodes.len()).unwrap_or(MOST_NODES) + 1;
     nodes.extend((next..=count).map(NodeSpec::numbered));
-    if let Some(hypervisors) = hypervisors {
-        make_hypervisors(&mut nodes, usize::from(*hypervisors))?;
+    let usual = Some(*usual_hypervisors).filter(|usual| is_new && *usual > 0);
+    if let Some(hypervisors) = hypervisors.or(usual) {
+        make_hypervisors(&mut nodes, usize::from(hypervisors))?;
     }
     for mark in marks {
         let names = nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>().join(", ");
@@ -190,7 +199,7 @@ mod tests {
     use super::*;
 
     fn asked(had: Vec<NodeSpec>, nodes: Option<u8>, marks: &[Mark]) -> Result<Vec<NodeSpec>, String> {
-        super::nodes(had, &Asked { nodes, hypervisors: None, marks: marks.to_vec() })
+        super::nodes(had, &Asked { nodes, marks: marks.to_vec(), ..Asked::default() })
     }
 
     #[test]
@@ -224,6 +233,11 @@ mod tests {
         assert_eq!(super::nodes(nodes.clone(), &two).unwrap(), nodes, "asking again changes nothing");
         let alone = Asked { nodes: Some(1), hypervisors: Some(1), ..Asked::default() };
         assert!(super::nodes(vec![], &alone).unwrap()[0].taints.is_empty(), "ordinary pods have no other place");
+        let usual = Asked { usual_hypervisors: 1, ..Asked::default() };
+        let made = super::nodes(vec![], &usual).unwrap();
+        assert!(made.len() == 1 && made[0].is_hypervisor() && made[0].taints.is_empty(), "{made:?}");
+        let had = vec![NodeSpec::numbered(1)];
+        assert_eq!(super::nodes(had.clone(), &usual).unwrap(), had, "a cluster that is there stays as it is");
         let short = Asked { nodes: Some(1), hypervisors: Some(2), ..Asked::default() };
         assert!(super::nodes(vec![], &short).unwrap_err().contains("use --nodes 2 or more"));
     }

@@ -360,7 +360,9 @@ fn free_port() -> u16 {
 
 pub(crate) fn network(folder: &Folder, saved: &Saved) -> Result<Network, UpError> {
     let node = |node: &NodeSpec| {
-        Ok(links::Node { nics: node.nics.clone(), ..links::Node::new(node.number, &folder.site(&node.name)?) })
+        let site = folder.site(&node.name)?;
+        let (nics, is_hypervisor) = (node.nics.clone(), node.is_hypervisor());
+        Ok(links::Node { nics, is_hypervisor, ..links::Node::new(node.number, &site) })
     };
     let nodes = saved.nodes.iter().map(node).collect::<Result<_, c5c3_cri::BadName>>()?;
     Ok(Network { instance: folder.instance(), addresses: addresses::of(saved.block), nodes })

@@ -1,6 +1,10 @@
 //! The links of a cluster: a bridge on the machine, and for each node a network namespace, a pair of links that joins
 //! it to the bridge, addresses and routes. What leaves the cluster is masqueraded by the machine.
 //!
+//! Hypervisors have a second pair, to a second bridge: the provider network. In the node its end is [`PROVIDER_LINK`], which
+//! Open vSwitch takes as a port; on the machine the bridge has the address of the network's gateway. Floating IPs are reached
+//! over it.
+//!
 //! [`Network::plan`] decides, [`Network::ensure`] does.
 
 mod forwarding;
@@ -38,12 +42,17 @@ pub struct Node {
     pub namespace: PathBuf,
     /// Links of the machine that are moved into the namespace.
     pub nics: Vec<String>,
+    /// Whether it is connected to the provider network.
+    pub is_hypervisor: bool,
 }
+
+/// A node's end of its link to the provider network.
+pub const PROVIDER_LINK: &str = "provider0";
 
 impl Node {
     /// The node of this number.
     pub fn new(index: u8, site: &Site) -> Self {
-        Self { index, namespace: site.network_namespace(), nics: Vec::new() }
+        Self { index, namespace: site.network_namespace(), nics: Vec::new(), is_hypervisor: false }
     }
 }
 
@@ -77,6 +86,16 @@ pub fn bridge(instance: &Instance) -> String {
 /// The machine's end of a node's link.
 pub fn node_link(instance: &Instance, index: u8) -> String {
     format!("c5c3v{index}-{instance}")
+}
+
+/// The bridge of a cluster's provider network.
+pub fn provider_bridge(instance: &Instance) -> String {
+    format!("c5c3pr-{instance}")
+}
+
+/// The machine's end of a node's link to the provider network.
+pub fn provider_link(instance: &Instance, index: u8) -> String {
+    format!("c5c3p{index}-{instance}")
 }
 
 /// The table of packet filter rules that masquerade what leaves the cluster.
@@ -122,8 +141,11 @@ impl Network {
     }
 
     fn switch(&self, index: u8, state: &str, programs: &Programs) -> Result<(), LinkError> {
-        let link = node_link(&self.instance, index);
-        command::run(Command::new(&programs.ip).args(["link", "set", &link, state]), "")?;
+        let is_hypervisor = self.nodes.iter().any(|node| node.index == index && node.is_hypervisor);
+        let provider = is_hypervisor.then(|| provider_link(&self.instance, index));
+        let links = [node_link(&self.instance, index)].into_iter().chain(provider);
+        let lines = links.map(|link| format!("link set {link} {state}")).collect::<Vec<_>>().join("\n");
+        command::run(Command::new(&programs.ip).args(["-batch", "-"]), &lines)?;
         Ok(())
     }
 }
@@ -158,8 +180,10 @@ fn host_links() -> Result<BTreeSet<String>, LinkError> {
 
 fn is_of(link: &str, instance: &Instance) -> bool {
     link == bridge(instance)
+        || link == provider_bridge(instance)
         || link
             .strip_prefix("c5c3v")
+            .or_else(|| link.strip_prefix("c5c3p"))
             .and_then(|rest| rest.split_once('-'))
             .is_some_and(|(index, of)| index.parse::<u8>().is_ok() && of == instance.to_string())
 }
@@ -171,8 +195,12 @@ mod tests {
     #[test]
     fn links_of_another_instance_are_not_ours() {
         let ours = Instance::new("a1").unwrap();
-        assert!(is_of("c5c3br-a1", &ours) && is_of("c5c3v0-a1", &ours) && is_of("c5c3v254-a1", &ours));
-        for other in ["c5c3br-a2", "c5c3v0-ba1", "c5c3vx-a1", "c5c3v-a1", "eth0", "c5c3br-a11"] {
+        for own in ["c5c3br-a1", "c5c3v0-a1", "c5c3v254-a1", "c5c3pr-a1", "c5c3p7-a1"] {
+            assert!(is_of(own, &ours), "{own}");
+        }
+        for other in
+            ["c5c3br-a2", "c5c3pr-a2", "c5c3p7-a2", "c5c3v0-ba1", "c5c3vx-a1", "c5c3v-a1", "eth0", "c5c3br-a11"]
+        {
             assert!(!is_of(other, &ours), "{other}");
         }
     }
@@ -181,5 +209,6 @@ mod tests {
     fn the_name_of_a_link_fits() {
         let longest = Instance::new("abcdef").unwrap();
         assert!(bridge(&longest).len() <= 15 && node_link(&longest, 255).len() <= 15);
+        assert!(provider_bridge(&longest).len() <= 15 && provider_link(&longest, 255).len() <= 15);
     }
 }

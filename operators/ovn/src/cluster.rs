@@ -330,8 +330,8 @@ fn asks_for_tun(nodes: &Nodes, live: Option<&DynamicObject>) -> bool {
 /// The fields of the status.
 fn told(plan: Plan, layout: &Layout, inputs: &Inputs<OVNCluster>, north: &Decision, south: &Decision) -> Plan {
     let endpoints = known(&[
-        ("northbound", json!(layout.endpoint(Database::Northbound))),
-        ("southbound", json!(layout.endpoint(Database::Southbound))),
+        ("northbound", json!(layout.published(Database::Northbound))),
+        ("southbound", json!(layout.published(Database::Southbound))),
     ]);
     let before = inputs.object.status.as_ref();
     let question = chassis_question(layout, inputs);

@@ -15,7 +15,7 @@ vsctl() {
 }
 
 read_chassis() {
-    system_id= hostname= encap_type= encap_ip= node_ip= remote= mappings=
+    system_id= hostname= encap_type= encap_ip= node_ip= remote= mappings= uplinks=
     while read -r key value; do
         case $key in
         system-id) system_id=$value ;;
@@ -25,6 +25,7 @@ read_chassis() {
         node-ip) node_ip=$value ;;
         remote) remote=$value ;;
         mappings) mappings=$value ;;
+        uplinks) uplinks=$value ;;
         esac
     done <"$chassis"
 }
@@ -83,11 +84,12 @@ has_tunnel_end() {
     [ "$datapath" != netdev ] || [ -n "$(ip -o addr show dev br-encap to "$end" 2>/dev/null)" ]
 }
 
-bridges() {
-    list=$1
+# Calls a function with both parts of each pair of a list: a:b,c:d.
+each_pair() {
+    list=$2
     while [ -n "$list" ]; do
-        first=${list%%,*}
-        vsctl --may-exist add-br "${first#*:}" -- set bridge "${first#*:}" datapath_type="$datapath" || return 1
+        pair=${list%%,*}
+        "$1" "${pair%%:*}" "${pair#*:}" || return 1
         case $list in
         *,*) list=${list#*,} ;;
         *) list= ;;
@@ -95,13 +97,29 @@ bridges() {
     done
 }
 
+bridge() {
+    vsctl --may-exist add-br "$2" -- set bridge "$2" datapath_type="$datapath"
+}
+
+uplink() {
+    if [ ! -e "/sys/class/net/$2" ]; then
+        echo "this node has no link $2, which bridgeMappings names for the bridge $1"
+        return 1
+    fi
+    vsctl --may-exist add-port "$1" "$2" && ip link set "$2" up
+}
+
 configure() {
     datapath=$(vsctl get Open_vSwitch . external_ids:ovn-bridge-datapath-type | tr -d '"')
-    [ -n "$datapath" ] && [ -n "$system_id" ] && tunnel_end && bridges "$mappings" || return 1
+    [ -n "$datapath" ] && [ -n "$system_id" ] && tunnel_end || return 1
+    each_pair bridge "$mappings" && each_pair uplink "$uplinks" || return 1
     if [ -n "$mappings" ]; then
-        vsctl set Open_vSwitch . external_ids:ovn-bridge-mappings="\"$mappings\"" || return 1
+        # A node with a way out may be the gateway of routers.
+        vsctl set Open_vSwitch . external_ids:ovn-bridge-mappings="\"$mappings\"" \
+            external_ids:ovn-cms-options=enable-chassis-as-gw || return 1
     else
-        vsctl remove Open_vSwitch . external_ids ovn-bridge-mappings || return 1
+        vsctl remove Open_vSwitch . external_ids ovn-bridge-mappings -- \
+            remove Open_vSwitch . external_ids ovn-cms-options || return 1
     fi
     vsctl set Open_vSwitch . external_ids:system-id="\"$system_id\"" external_ids:hostname="\"$hostname\"" \
         external_ids:ovn-encap-type="$encap_type" external_ids:ovn-encap-ip="\"$end\"" external_ids:ovn-remote="\"$remote\""

@@ -63,7 +63,7 @@ impl Layout {
             "selector": self.labels(database.component()),
             "ports": [{"name": "ovsdb", "port": port, "targetPort": "ovsdb"}],
         });
-        let mut child = self.child::<Service>(name, database.component(), &spec);
+        let mut child = self.child::<Service>(&name, database.component(), &spec);
         if !exposure.annotations.is_empty() {
             child.object.metadata.annotations = Some(exposure.annotations);
         }

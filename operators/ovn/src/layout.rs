@@ -1,7 +1,7 @@
 //! What the parts of an OVNCluster are called, where they listen, and what their pods have in common.
 
-use c5c3_api::blocks::{Image, Resources, Scheduling};
-use c5c3_api::ovn::{OVNCluster, OVNClusterSpec, RaftDatabase};
+use c5c3_api::blocks::{Image, Port, Resources, Scheduling};
+use c5c3_api::ovn::{OVNCluster, OVNClusterSpec, RaftDatabase, ServicePort};
 use c5c3_kit::{Child, Ref, cluster_domain};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
@@ -153,18 +153,31 @@ impl Layout {
         (0..count).map(one).collect::<Vec<_>>().join(",")
     }
 
-    /// The Service for clients, and its port.
-    pub(crate) fn client_service(&self, database: Database) -> (&str, i32) {
+    fn written_service(&self, database: Database) -> Option<&ServicePort> {
         match database {
             Database::Northbound => self.spec.northbound_service(),
             Database::Southbound => self.spec.southbound_service(),
         }
     }
 
-    /// The connection for clients.
+    /// The Service for clients, and its port: `NAME-nb:6641` or `NAME-sb:6642` unless the object says otherwise.
+    pub(crate) fn client_service(&self, database: Database) -> (String, i32) {
+        let written = self.written_service(database);
+        let name = written.and_then(|service| service.name.as_ref()).map(ToString::to_string);
+        let port = written.and_then(|service| service.port).map_or(database.port(), Port::get);
+        (name.unwrap_or_else(|| self.named(database.short())), port)
+    }
+
+    /// The connection for clients that any member serves.
     pub(crate) fn endpoint(&self, database: Database) -> String {
         let (service, port) = self.client_service(database);
-        format!("{}:{}:{port}", self.protocol(), cluster_domain::service_host(service, &self.namespace))
+        format!("{}:{}:{port}", self.protocol(), cluster_domain::service_host(&service, &self.namespace))
+    }
+
+    /// What the status says: the Service that the object names, or else all members. Neutron needs the leader, and behind a
+    /// Service it would have to connect again and again until it meets it.
+    pub(crate) fn published(&self, database: Database) -> String {
+        if self.written_service(database).is_some() { self.endpoint(database) } else { self.remotes(database) }
     }
 
     /// Where a member takes questions and orders.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use c5c3_api::ovn::OVNChassis;
+use c5c3_api::ovn::{BridgeMapping, OVNChassis};
 use c5c3_kit::Child;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -48,12 +48,22 @@ impl Layout {
         child
     }
 
+    /// The bridge mappings of a node: its own, or else those of all nodes.
+    fn mappings(&self, spec: &Value) -> Vec<BridgeMapping> {
+        let own: Vec<BridgeMapping> = serde_json::from_value(spec["bridgeMappings"].clone()).unwrap_or_default();
+        if own.is_empty() { self.spec.bridge_mappings.clone() } else { own }
+    }
+
     /// What `configure.sh` reads: a key and a value in each line.
     fn file(&self, spec: &Value, node: IpAddr) -> String {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mappings = spec["bridgeMappings"].as_array().into_iter().flatten();
-        let mappings =
-            mappings.map(|mapping| format!("{}:{}", text(&mapping["physicalNetwork"]), text(&mapping["bridge"])));
+        let mappings = self.mappings(spec);
+        let listed = |pairs: Vec<(&str, &str)>| {
+            pairs.into_iter().map(|(from, to)| format!("{from}:{to}")).collect::<Vec<_>>().join(",")
+        };
+        let networks = mappings.iter().map(|one| (one.physical_network.as_str(), one.bridge.as_str())).collect();
+        let uplinks =
+            mappings.iter().filter_map(|one| Some((one.bridge.as_str(), one.interface.as_deref()?))).collect();
         let lines = [
             ("system-id", text(&spec["systemId"])),
             ("hostname", text(&spec["hostname"])),
@@ -61,7 +71,8 @@ impl Layout {
             ("encap-ip", text(&spec["encapsulation"]["ip"])),
             ("node-ip", node.to_string()),
             ("remote", self.endpoint(Database::Southbound)),
-            ("mappings", mappings.collect::<Vec<_>>().join(",")),
+            ("mappings", listed(networks)),
+            ("uplinks", listed(uplinks)),
         ];
         lines.map(|(key, value)| format!("{key} {value}\n")).concat()
     }

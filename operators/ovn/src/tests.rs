@@ -224,6 +224,39 @@ fn the_plan_of_a_cluster_that_runs_with_tls() {
 }
 
 #[test]
+fn a_node_has_its_own_bridge_mappings_or_those_of_all_nodes() {
+    let spec = json!({"bridgeMappings": [{"physicalNetwork": "outside", "bridge": "br-ex", "interface": "eth7"}]});
+    let layout = Layout::of(&cluster(&spec, &Value::Null));
+    let node = |name: &str| NodeSeen {
+        name: name.into(),
+        uid: "11".into(),
+        address: Some("10.0.1.1".parse().unwrap()),
+        has_tun: true,
+    };
+    let own = json!({"hostname": "hv-2", "systemId": "hv-2", "encapsulation": {"ip": "10.0.1.2"},
+        "bridgeMappings": [{"physicalNetwork": "a", "bridge": "br-a"}, {"physicalNetwork": "b", "bridge": "br-b", "interface": "eth1"}]});
+    let chassis = [("hv-2".to_owned(), serde_json::from_value(own).unwrap())].into();
+    let nodes = Nodes { nodes: vec![node("hv-1"), node("hv-2")], chassis };
+    let children = layout.chassis_children(&nodes);
+    let file = |name: &str| children[0].object.data["data"][name].as_str().unwrap().to_owned();
+    assert!(file("hv-1").ends_with("\nmappings outside:br-ex\nuplinks br-ex:eth7\n"), "{}", file("hv-1"));
+    assert!(file("hv-2").ends_with("\nmappings a:br-a,b:br-b\nuplinks br-b:eth1\n"), "{}", file("hv-2"));
+    // What a person writes into the OVNChassis of a node is not taken away.
+    assert!(children.iter().skip(1).all(|child| child.object.data["spec"].get("bridgeMappings").is_none()));
+}
+
+#[test]
+fn clients_are_given_all_members_unless_a_service_is_named() {
+    let layout = layout(3);
+    let all = layout.published(Database::Northbound);
+    assert_eq!(all.split(',').count(), 3);
+    assert!(all.starts_with("tcp:weave-nb-0.weave-nb-raft.loom.svc.cluster.local:6641,"), "{all}");
+    let named = json!({"neutronIntegration": {"nbConnection": {"service": {"port": 7000}}}});
+    let layout = Layout::of(&cluster(&named, &Value::Null));
+    assert_eq!(layout.published(Database::Northbound), "tcp:weave-nb.loom.svc.cluster.local:7000");
+}
+
+#[test]
 fn tls_is_not_switched_off() {
     let status = json!({"endpoints": {"northbound": "ssl:ovn-nb.loom.svc.cluster.local:6641"}});
     let inputs = Inputs::new(cluster(&json!({}), &status), "2026-01-01T00:00:00Z".parse().unwrap());
@@ -233,7 +266,7 @@ fn tls_is_not_switched_off() {
 
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
-    let spec = json!({"tls": {"enabled": true, "certSecretRef": {"name": "yarn", "key": "x"}}, "neutronIntegration": {"sbConnection": {"service": {"name": "ovn-nb"}}}});
+    let spec = json!({"tls": {"enabled": true, "certSecretRef": {"name": "yarn", "key": "x"}}, "neutronIntegration": {"sbConnection": {"service": {"name": "weave-nb"}}}});
     let inputs = Inputs::new(cluster(&spec, &Value::Null), "2026-01-01T00:00:00Z".parse().unwrap());
     let Verdict::Invalid(problems) = Clusters.validate(&inputs) else { panic!("it is wrong") };
     insta::assert_snapshot!(problems.to_string());

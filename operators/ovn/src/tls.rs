@@ -26,10 +26,10 @@ impl Layout {
             let (service, _) = self.client_service(database);
             let raft = cluster_domain::service_host(&self.raft_service(database), &self.namespace);
             [
-                service.to_owned(),
                 format!("{service}.{}", self.namespace),
                 format!("{service}.{}.svc", self.namespace),
-                cluster_domain::service_host(service, &self.namespace),
+                cluster_domain::service_host(&service, &self.namespace),
+                service,
                 format!("*.{raft}"),
             ]
         });

@@ -4,6 +4,7 @@ use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::{DatabaseTls, Host, HostPort, NamespacedRef, ObjectName, Port, Quorum, Replicas, Resources, Size};
+use crate::ovn::BridgeMapping;
 
 /// The infrastructure that is created for the services. What is left out is created with its defaults if an enabled
 /// service needs it. What exists already is named by its object or its address, and then nothing is created.
@@ -158,8 +159,8 @@ pub struct Memcached {
 #[x_kube(
     validation = Rule::new("!quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi').isGreaterThan(quantity(has(self.storageSize) ? self.storageSize : '10Gi'))")
         .message("makes storageSize smaller (10Gi when absent), which no volume can become; keep the old size or a larger one"),
-    validation = Rule::new("!has(self.clusterRef) || !(has(self.replicas) || has(self.storageSize) || has(self.storageClass) || has(self.resources))")
-        .message("names an OVNCluster that exists already, and also says how a new one is; remove clusterRef, or remove replicas, storageSize, storageClass and resources")
+    validation = Rule::new("!has(self.clusterRef) || !(has(self.replicas) || has(self.storageSize) || has(self.storageClass) || has(self.resources) || has(self.bridgeMappings))")
+        .message("names an OVNCluster that exists already, and also says how a new one is; remove clusterRef, or remove replicas, storageSize, storageClass, resources and bridgeMappings")
 )]
 pub struct Ovn {
     /// How many members of each database vote; odd. 3 when absent.
@@ -174,6 +175,10 @@ pub struct Ovn {
     /// CPU and memory of each member; the OVN operator's own when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Which bridge leads to which provider network, on hypervisors whose OVNChassis has no mappings of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["physicalNetwork"]))]
+    pub bridge_mappings: Vec<BridgeMapping>,
     /// An OVNCluster object that exists already, used instead of creating one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<NamespacedRef>,

@@ -6,7 +6,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{LinkError, Network, Node, bridge, forwarding, host_links, node_link, table};
+use ipnet::Ipv4Net;
+
+use super::{
+    LinkError, Network, Node, PROVIDER_LINK, bridge, forwarding, host_links, node_link, provider_bridge, provider_link,
+    table,
+};
 use crate::{Instance, Programs, command};
 
 /// What there is already.
@@ -62,29 +67,17 @@ impl Network {
     }
 
     fn host_lines(&self, found: &Found) -> Vec<String> {
-        let (bridge, address) = (bridge(&self.instance), self.addresses.bridge());
-        let mut lines = Vec::new();
-        if !found.links.contains(&bridge) {
-            // Without an address of its own a bridge takes the lowest of its links', and changes it when nodes come and
-            // go; neighbours would lose it for a while each time.
-            let [a, b, c, d] = address.addr().octets();
-            lines.push(format!("link add {bridge} address 02:c5:{a:02x}:{b:02x}:{c:02x}:{d:02x} type bridge"));
+        let bridge = bridge(&self.instance);
+        let mut lines = bridge_lines(found, &bridge, self.addresses.bridge());
+        let provider = provider_bridge(&self.instance);
+        if self.has_provider() {
+            lines.extend(bridge_lines(found, &provider, self.addresses.gateway()));
         }
-        lines.push(format!("address replace {address} dev {bridge}"));
-        lines.push(format!("link set {bridge} up"));
         for node in &self.nodes {
-            let link = node_link(&self.instance, node.index);
-            let has_namespace = found.namespaces.contains(&node.namespace);
-            let has_link = found.links.contains(&link);
-            if has_link && !has_namespace {
-                // Its other end is in a namespace that has no name any more.
-                lines.push(format!("link del {link}"));
-            }
-            if !(has_link && has_namespace) {
-                let namespace = node.namespace.display();
-                lines.push(format!("link add {link} type veth peer name eth0 netns {namespace}"));
-                // Only a new one: a node that was cut off stays so.
-                lines.push(format!("link set {link} master {bridge} up"));
+            lines.extend(pair_lines(found, node, &node_link(&self.instance, node.index), "eth0", &bridge));
+            if node.is_hypervisor {
+                let link = provider_link(&self.instance, node.index);
+                lines.extend(pair_lines(found, node, &link, PROVIDER_LINK, &provider));
             }
             for nic in node.nics.iter().filter(|nic| found.links.contains(*nic)) {
                 lines.push(format!("link set {nic} netns {}", node.namespace.display()));
@@ -95,6 +88,10 @@ impl Network {
         // A Service's address has to be routable before it is replaced by a pod's.
         lines.push(format!("route replace {} dev {bridge}", self.addresses.services));
         lines
+    }
+
+    fn has_provider(&self) -> bool {
+        self.nodes.iter().any(|node| node.is_hypervisor)
     }
 
     fn node_lines(&self, node: &Node) -> Vec<String> {
@@ -108,6 +105,7 @@ impl Network {
         ]
         .into_iter()
         .chain(node.nics.iter().map(|nic| format!("link set {nic} up")))
+        .chain(node.is_hypervisor.then(|| format!("link set {PROVIDER_LINK} up")))
         .chain(others.map(|other| self.route_to_pods_of(other)))
         .collect()
     }
@@ -118,14 +116,23 @@ impl Network {
 
     /// What leaves the cluster is masqueraded. What comes in by another way than our bridge or from the machine itself is
     /// dropped: the machine forwards packets, so that a neighbour with a route to our ranges would reach the API, the
-    /// store, the resolver and every pod. Answers to what pods have asked outside are not new, and pass.
+    /// store, the resolver and every pod. Answers to what pods have asked outside are not new, and pass. Servers on the provider
+    /// network are such neighbours, too: they reach the world, the machine and each other, and nothing of the cluster.
     fn rules(&self) -> String {
         let (table, all) = (table(&self.instance), &self.addresses);
+        let (provider, to_servers) = if self.has_provider() {
+            // Bridges pass what servers send each other through this chain, too, on some machines.
+            let bridges = format!("\"{}\", \"{}\"", bridge(&self.instance), provider_bridge(&self.instance));
+            let rule = format!("ip daddr {} ct state != {{ established, related }} drop", all.provider);
+            (format!(", {}", all.provider), format!("\t\tiifname != {{ {bridges} }} {rule}\n"))
+        } else {
+            (String::new(), String::new())
+        };
         format!(
             "{}table inet {table} {{
 	chain postrouting {{
 		type nat hook postrouting priority srcnat; policy accept;
-		ip saddr {{ {nodes}, {pods} }} ip daddr != {{ {nodes}, {pods}, {services} }} masquerade
+		ip saddr {{ {nodes}, {pods}{provider} }} ip daddr != {{ {nodes}, {pods}, {services}{provider} }} masquerade
 	}}
 	chain input {{
 		type filter hook input priority filter; policy accept;
@@ -134,7 +141,7 @@ impl Network {
 	chain forward {{
 		type filter hook forward priority filter; policy accept;
 		iifname != \"{bridge}\" ip daddr {{ {nodes}, {pods}, {services} }} ct state != {{ established, related }} drop
-	}}
+{to_servers}	}}
 }}
 ",
             without_table(&table),
@@ -144,6 +151,38 @@ impl Network {
             services = all.services,
         )
     }
+}
+
+/// A bridge of the machine with its address.
+fn bridge_lines(found: &Found, bridge: &str, address: Ipv4Net) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !found.links.contains(bridge) {
+        // Without an address of its own a bridge takes the lowest of its links', and changes it when nodes come and
+        // go; neighbours would lose it for a while each time.
+        let [a, b, c, d] = address.addr().octets();
+        lines.push(format!("link add {bridge} address 02:c5:{a:02x}:{b:02x}:{c:02x}:{d:02x} type bridge"));
+    }
+    lines.push(format!("address replace {address} dev {bridge}"));
+    lines.push(format!("link set {bridge} up"));
+    lines
+}
+
+/// A pair of links between a bridge of the machine and a node.
+fn pair_lines(found: &Found, node: &Node, link: &str, inner: &str, bridge: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let has_namespace = found.namespaces.contains(&node.namespace);
+    let has_link = found.links.contains(link);
+    if has_link && !has_namespace {
+        // Its other end is in a namespace that has no name any more.
+        lines.push(format!("link del {link}"));
+    }
+    if !(has_link && has_namespace) {
+        let namespace = node.namespace.display();
+        lines.push(format!("link add {link} type veth peer name {inner} netns {namespace}"));
+        // Only a new one: a node that was cut off stays so.
+        lines.push(format!("link set {link} master {bridge} up"));
+    }
+    lines
 }
 
 /// Rules that remove a table. It is made first because removing what is not there is an error.
@@ -228,6 +267,13 @@ mod tests {
     #[test]
     fn two_nodes_on_a_fresh_machine() {
         insta::assert_snapshot!(printed(&zoo().plan(&Found::default())));
+    }
+
+    #[test]
+    fn a_hypervisor_is_connected_to_the_provider_network_too() {
+        let mut network = zoo();
+        network.nodes[1].is_hypervisor = true;
+        insta::assert_snapshot!(printed(&network.plan(&Found::default())));
     }
 
     #[test]

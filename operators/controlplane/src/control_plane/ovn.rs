@@ -54,6 +54,7 @@ pub(super) fn cluster(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) 
         ovs_image: image(cloud, images::OPENVSWITCH),
         northbound: database.clone(),
         southbound: database,
+        bridge_mappings: written.bridge_mappings,
         tls: cloud.issuer().map(|issuer| ServerTls {
             enabled: true,
             issuer_ref: Some(issuer.clone()),

@@ -75,6 +75,12 @@ const INFRASTRUCTURE: &[Row] = &[
     ("ovn.storageClass", "'a'", "'b'", Refused("a volume keeps for life")),
     ("ovn.resources.requests", CPU.0, CPU.1, Takes("ovncluster/ovn", "/northbound/resources/requests", CPU.1)),
     ("ovn.resources.limits", CPU.0, CPU.1, Takes("ovncluster/ovn", "/southbound/resources/limits", CPU.1)),
+    (
+        "ovn.bridgeMappings",
+        "",
+        "[{'physicalNetwork': 'out', 'bridge': 'br-ex', 'interface': 'eth1'}]",
+        Takes("ovncluster/ovn", "/bridgeMappings/0/interface", "'eth1'"),
+    ),
     ("ovn.clusterRef.name", "", "'b'", Takes("neutron/neutron", "/ovn/clusterRef/name", "'b'")),
     ("ovn.clusterRef.name", "", "'b'", Removes("ovncluster/ovn")),
     ("ovn.clusterRef.namespace", "'a'", "'b'", Takes("neutron/neutron", "/ovn/clusterRef/namespace", "'b'")),

@@ -102,7 +102,8 @@ async fn three_members_of_each_database_come_up_with_the_rights_that_are_declare
     let id = status.northbound.clone().unwrap().cluster_id;
     assert!(id.is_some());
     let endpoints = status.endpoints.unwrap();
-    assert_eq!(endpoints.southbound.as_deref(), Some("tcp:ovn-sb.net.svc.cluster.local:6642"));
+    let members = [0, 1, 2].map(|ordinal| format!("tcp:ovn-sb-{ordinal}.ovn-sb-raft.net.svc.cluster.local:6642"));
+    assert_eq!(endpoints.southbound, Some(members.join(",")), "Neutron finds the leader among them");
     let founded = ["nb", "sb"].map(|database| world.facts().founded(database));
     assert_eq!(founded, [1, 1]);
 
