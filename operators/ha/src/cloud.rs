@@ -1,7 +1,7 @@
 //! Nova, as far as hosts are given up: questions and calls.
 
 use c5c3_openstack::compute::evacuation::Migration;
-use c5c3_openstack::{Clients, Error, clouds};
+use c5c3_openstack::{Access, Clients, Error};
 use futures::future::BoxFuture;
 use jiff::{Span, Timestamp, civil};
 use k8s_openapi::api::core::v1::Secret;
@@ -42,9 +42,8 @@ impl Nova {
         let data = secret.and_then(|secret| secret.data).ok_or_else(|| format!("{name} does not exist"))?;
         let text = |key: &str| data.get(key).and_then(|value| String::from_utf8(value.0.clone()).ok());
         let clouds = text("clouds.yaml").ok_or_else(|| format!("{name} has no key clouds.yaml"))?;
-        let parsed = clouds::parse(&clouds, CLOUD, text("cacert").as_deref());
-        let (cloud, credential) = parsed.map_err(|error| format!("{name}: {error}"))?;
-        clients.client(&cloud, &credential).map(Self).map_err(|error| format!("{name}: {error}"))
+        let access = Access::parse(&clouds, CLOUD, text("cacert").as_deref());
+        access.and_then(|access| clients.client(&access)).map(Self).map_err(|error| format!("{name}: {error}"))
     }
 
     async fn known(&self, host: &Host, fenced: Timestamp) -> Result<NovaHost, Error> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::nova::{COMPUTE, InstanceAction, Migration, PLACEMENT, Server, Traits};
 use super::{Booted, Cloud, Consumers, Guests, HostSeen, Rejection};
-use crate::access::Access;
+use c5c3_openstack::Access;
 
 /// How many lines of a console are read: a login prompt with the server's name is among the last ones.
 const CONSOLE_LINES: i64 = 50;
@@ -38,12 +38,13 @@ impl Cloud {
         host: &str,
         drain: &str,
     ) -> Result<Guests, Error> {
+        // Migrations first: one that ends between the two lists would otherwise look as if its server had not moved, and be repeated.
+        let request = Request::get("compute", ["os-migrations"]).query("host", host).microversion(COMPUTE);
+        let migrations: Vec<Migration> = client.list(&request, "migrations").await?;
         let request = Request::get("compute", ["servers", "detail"]).query("all_tenants", "1").query("host", host);
         let servers: Vec<Server> = client.list(&request.microversion(COMPUTE), "servers").await?;
         // A filter that the credential may not use is ignored by Nova, and lists the servers of all hosts.
         let servers: Vec<Server> = servers.into_iter().filter(|server| server.host.as_deref() == Some(host)).collect();
-        let request = Request::get("compute", ["os-migrations"]).query("host", host).microversion(COMPUTE);
-        let migrations: Vec<Migration> = client.list(&request, "migrations").await?;
         let mut errors = HashMap::new();
         for server in &servers {
             let of_server = migrations.iter().filter(|migration| migration.instance_uuid == server.id);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use c5c3_kit::remote::{Action, Verb};
 
-use crate::access::Access;
+use c5c3_openstack::Access;
 use crate::settings::Smoke;
 
 /// Something to be done, and the credential it is done with.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use c5c3_openstack::{Client, Error, Request};
 
 use super::nova::{Aggregate, COMPUTE, Compute, Service};
-use crate::access::Access;
+use c5c3_openstack::Access;
 
 /// Lists may take this share of the time: one that took a second is read again after twenty.
 const SHARE: u32 = 20;
@@ -30,7 +30,7 @@ struct Site {
 
 /// The lists of all credentials.
 pub(super) struct Lists {
-    sites: Mutex<HashMap<String, Site>>,
+    sites: Mutex<HashMap<[u8; 32], Site>>,
     period: Duration,
 }
 
@@ -41,11 +41,11 @@ impl Lists {
 
     fn site(&self, access: &Access) -> Site {
         let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
-        if !sites.contains_key(&access.digest) {
+        if !sites.contains_key(&access.digest()) {
             // Another credential is a new one of the same cloud, or another cloud: the old lists are of no use.
             sites.clear();
         }
-        sites.entry(access.digest.clone()).or_default().clone()
+        sites.entry(access.digest()).or_default().clone()
     }
 
     /// Reads a list if there is none that is new enough, and answers from it.

@@ -20,7 +20,7 @@ pub(crate) use deed::{Deed, Order};
 use lists::Lists;
 use nova::{Aggregate, Compute, Migration, Server, Service, Traits};
 
-use crate::access::Access;
+use c5c3_openstack::Access;
 use crate::settings::Settings;
 
 /// A question, and the credential it is asked with.
@@ -173,7 +173,7 @@ impl Cloud {
     }
 
     fn client(&self, access: &Access) -> Result<Client, Failure> {
-        let client = self.clients.client(&access.cloud, &access.credential);
+        let client = self.clients.client(access);
         client.map_err(|error| Failure::new(Class::Refused, "InvalidCloud", error.to_string()))
     }
 }

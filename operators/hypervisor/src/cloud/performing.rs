@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::nova::{Aggregate, COMPUTE, Named, PLACEMENT, Service};
 use super::{Cloud, Deed, Order, failed};
-use crate::access::Access;
+use c5c3_openstack::Access;
 use crate::settings::Smoke;
 
 impl Cloud {

@@ -20,7 +20,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::access::{self, Access};
+use c5c3_openstack::Access;
+
 use crate::cloud::{Answer, Ask, Cloud, Deed, Guests, HostSeen, Order, Question};
 use crate::settings::Settings;
 

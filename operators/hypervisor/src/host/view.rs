@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::access::{self, Access};
+use c5c3_openstack::Access;
+
 use crate::cloud::nova::{Aggregate, Traits};
 use crate::cloud::{Agents, Answer, Ask, Booted, Cloud, Consumers, Deed, Guests, HostSeen, Order, Question};
 use crate::node::{INTERNAL_IP, LEAVING};
