@@ -1,7 +1,7 @@
 //! The rules of the operators, for `validate` and for admission webhooks: what an operator would call an invalid spec is said
 //! before it gets one.
 
-use c5c3_api::{Kind, Problem, Problems};
+use c5c3_api::{Problem, Problems};
 use c5c3_kit::Operator;
 use serde_json::Value;
 
@@ -11,60 +11,13 @@ use crate::status::place_of;
 /// its services would refuse of the objects that it makes for them.
 pub(crate) fn review(operators: &[Operator], object: &Value) -> Problems {
     let mut problems: Vec<Problem> = operators.iter().flat_map(|operator| operator.review(object).into_vec()).collect();
-    if object["kind"] == "ControlPlane" {
-        // Objects are made of what is right, so that a mistake in one service hides none in another.
-        let rest = without(object, &problems);
-        for service in c5c3_operator_controlplane::service_objects(&rest) {
+    if problems.is_empty() && object["kind"] == "ControlPlane" {
+        for service in c5c3_operator_controlplane::service_objects(object) {
             let wrong = operators.iter().flat_map(|operator| operator.review(&service).into_vec());
-            problems.extend(wrong.map(|problem| origin(problem, &rest, &service)));
+            problems.extend(wrong.map(|problem| origin(problem, object, &service)));
         }
     }
     problems.into()
-}
-
-/// Everything that is wrong with an object, at once: what its kind refuses, and what operators would refuse of the rest of it.
-pub(crate) fn all_problems(
-    operators: &[Operator],
-    kind: &Kind,
-    object: &Value,
-    before: Option<&Value>,
-) -> Vec<Problem> {
-    let mut problems = kind.check(object, before).into_vec();
-    let rest = without(object, &problems);
-    // A field that is missing cannot be taken away, and nothing can be said of an object without it.
-    if problems.is_empty() || kind.check(&rest, None).is_empty() {
-        problems.extend(review(operators, &rest).into_vec());
-    }
-    problems
-}
-
-/// An object without the fields that problems are about.
-fn without(object: &Value, problems: &[Problem]) -> Value {
-    let mut rest = object.clone();
-    let mut paths: Vec<Vec<&str>> = problems.iter().map(|problem| keys(&problem.path)).collect();
-    // Later items of a list first, because those behind one that is removed move up.
-    paths.sort_by_key(|path| {
-        std::cmp::Reverse(path.iter().map(|key| (key.parse::<usize>().ok(), *key)).collect::<Vec<_>>())
-    });
-    for path in paths {
-        let Some((last, parents)) = path.split_last() else { continue };
-        let parent = parents.iter().try_fold(&mut rest, |value, key| match value {
-            Value::Object(fields) => fields.get_mut(*key),
-            Value::Array(items) => items.get_mut(key.parse::<usize>().ok()?),
-            _ => None,
-        });
-        match (parent, last.parse::<usize>()) {
-            (Some(Value::Object(fields)), _) => drop(fields.remove(*last)),
-            (Some(Value::Array(items)), Ok(index)) if index < items.len() => drop(items.remove(index)),
-            _ => {}
-        }
-    }
-    rest
-}
-
-/// The keys of a path: `spec.cells[0].name` has four.
-fn keys(path: &str) -> Vec<&str> {
-    path.split(['.', '[', ']']).filter(|key| !key.is_empty()).collect()
 }
 
 /// A problem of a service's object as one of the ControlPlane that it is made from: with the field that the value comes from, if
@@ -117,14 +70,6 @@ mod tests {
             &json!({"services": {"keystone": {"template": {"extraConfig": {"token": {"expirations": "7200"}}}}}}),
         );
         assert!(option.starts_with("spec.services.keystone.template.extraConfig.token.expirations: "), "{option}");
-    }
-
-    #[test]
-    fn items_of_lists_are_taken_away_from_the_end() {
-        let object = json!({"spec": {"a": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "b": {"c": 1, "d": 2}}});
-        let wrong = ["spec.a[10]", "spec.a[9]", "spec.a[2]", "spec.b.c", "spec.none.such"];
-        let wrong = wrong.map(|path| c5c3_api::problem(path, "is wrong", ""));
-        assert_eq!(without(&object, &wrong), json!({"spec": {"a": [0, 1, 3, 4, 5, 6, 7, 8], "b": {"d": 2}}}));
     }
 
     #[test]
