@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub(crate) use operators::{
-    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs, ProvidersArgs,
-    ReferenceArgs, ValidateArgs,
+    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs,
+    ProvidersArgs, ReferenceArgs, ValidateArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary

@@ -241,11 +241,11 @@ mod tests {
 
     #[test]
     fn ready_names_what_is_wrong_but_a_degraded_bond_does_not_take_a_node_away() {
+        use c5c3_api::blocks::ConditionStatus::{False, True};
         let status = |conditions: &[ConditionState], wanted: &str| {
             let found = conditions.iter().find(|one| one.condition == wanted).unwrap();
             (found.status, found.reason.clone())
         };
-        use c5c3_api::blocks::ConditionStatus::{False, True};
         let found = findings(&recorded().switch());
         let all = conditions(&found, &Ovn::Connected);
         assert_eq!(status(&all, BONDS), (False, "MemberDown".into()));

@@ -179,14 +179,18 @@ impl<'a> Chart<'a> {
             }
             "Issuer" | "Certificate" => ("webhooks", Some(WEBHOOKS)),
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-                node.set("webhooks.0.failurePolicy", Node::expression(".Values.webhooks.failurePolicy"));
-                node.within("webhooks.0.namespaceSelector", ONE_NAMESPACE);
+                // A webhook about kinds of others is asked in all namespaces, and must never block them.
+                if object["webhooks"][0].get("namespaceSelector").is_some() {
+                    node.set("webhooks.0.failurePolicy", Node::expression(".Values.webhooks.failurePolicy"));
+                    node.within("webhooks.0.namespaceSelector", ONE_NAMESPACE);
+                }
                 ("webhooks", Some(WEBHOOKS))
             }
             _ => return None,
         };
         Some((file, document(&node, condition)))
     }
+
     /// What users choose of a Deployment.
     fn deployment(&self, node: &mut Node) {
         let chart = self.name();

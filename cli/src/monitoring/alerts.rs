@@ -11,6 +11,7 @@ pub(super) struct Alert {
     pub(super) summary: &'static str,
     /// What it means, and what to do.
     pub(super) description: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test runs promtool on it"))]
     pub(super) proof: Proof,
 }
 
@@ -30,6 +31,7 @@ impl Severity {
 }
 
 /// How metrics go, minute by minute, when the alert's cause comes and goes.
+#[cfg_attr(not(test), expect(dead_code, reason = "a test runs promtool on it"))]
 pub(super) struct Proof {
     /// Series and their values, in the notation of promtool.
     pub(super) series: &'static [(&'static str, &'static str)],

@@ -58,7 +58,8 @@ pub(super) async fn start(
     for (name, operator) in operator::named().filter(|(_, operator)| !operator.hooks().is_empty()) {
         webhooks = webhooks.with_routes(operator.webhook_routes(&account(name, &operator)));
         let at = |path: &str| json!({"url": format!("https://{address}{path}"), "caBundle": authority});
-        registrations.extend(operator.hooks().iter().map(|hook| manifests::hooked(name, &operator, hook, &at(hook.path))));
+        registrations
+            .extend(operator.hooks().iter().map(|hook| manifests::hooked(name, &operator, hook, &at(hook.path))));
     }
     let (certificates, stop) = (Certificates::in_folder(folder), stop.clone());
     tasks.spawn(async move {
@@ -198,7 +199,7 @@ mod tests {
         let kind = GroupVersionKind::gvk("c5c3.io", "v1alpha1", "ControlPlane");
         cluster.install(&c5c3_api::find("c5c3.io/v1alpha1", "ControlPlane").unwrap().crd()).await.unwrap();
         let (folder, tasks, stop) = (tempfile::tempdir().unwrap(), TaskTracker::new(), CancellationToken::new());
-        let account = |_: &str| cluster.client();
+        let account = |_: &str, _: &Operator| cluster.client();
         let served = folder.path().join("webhooks");
         start(&cluster.client(), account, &served, Router::new(), &tasks, &stop).await.unwrap();
         let planes: Api<DynamicObject> = Api::default_namespaced_with(cluster.client(), &ApiResource::from_gvk(&kind));

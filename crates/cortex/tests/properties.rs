@@ -58,7 +58,9 @@ fn request(random: &mut Random, workload: u64, hosts: &[Host]) -> Request {
 }
 
 fn fill(scheduler: &mut Scheduler, hosts: &[Host]) {
-    hosts.iter().for_each(|host| scheduler.put_host(Domain::Nova, host.clone()));
+    for host in hosts {
+        scheduler.put_host(Domain::Nova, host.clone());
+    }
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn fenced(host: &Host, nova: &NovaHost, policy: &Policy) -> Decided {
         return Decided::told("Evacuating", progress.told(name)).with(progress.actions);
     }
     let result = progress.result();
-    if is_back { returned(service, &progress, result) } else { finished(service, &progress, result) }
+    if is_back { returned(service, &progress, &result) } else { finished(service, &progress, result) }
 }
 
 /// The first turn after the fence: which servers run is written down before anything changes it. A host that came back before
@@ -277,7 +277,7 @@ fn finished(service: &ComputeService, progress: &Progress, result: String) -> De
 }
 
 /// Every evacuation has ended and the host is back.
-fn returned(service: &ComputeService, progress: &Progress, result: String) -> Decided {
+fn returned(service: &ComputeService, progress: &Progress, result: &str) -> Decided {
     let ours = service.disabled_reason.as_deref().is_some_and(|reason| reason.starts_with(OURS));
     let actions = returning(service, ours);
     let is_over = actions == [Action::Forget];

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::FENCING_SECRET;
 
 /// For how long an answer is waited for. A management controller takes its time; one that needs longer answers `pending`.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The version of the contract.
 const API_VERSION: &str = "fencing.c5c3.io/v1";

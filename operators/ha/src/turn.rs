@@ -40,7 +40,7 @@ pub(crate) async fn run(mut task: Task, means: Arc<Means>) {
             }
         }
     };
-    stop.run_until_cancelled_owned(work).await;
+    Box::pin(stop.run_until_cancelled_owned(work)).await;
 }
 
 /// The hosts of the cluster, as they are now.
@@ -87,7 +87,9 @@ impl Watch {
             Changed::All => {
                 self.of_interest.clear();
                 let names: Vec<String> = self.hypervisors.keys().cloned().collect();
-                names.iter().for_each(|name| self.look(name));
+                for name in &names {
+                    self.look(name);
+                }
             }
         }
         false

@@ -30,10 +30,10 @@ fn known(host: Host, nova: Option<NovaHost>) -> Known {
     Known { host, nova: nova.map(Ok), cliff: None, fencing: None }
 }
 
-fn service(status: &str, down: bool, reason: &str) -> Option<ComputeService> {
+fn service(status: &str, down: bool, reason: &str) -> ComputeService {
     let disabled_reason = (!reason.is_empty()).then(|| reason.to_owned());
     let (id, host) = ("svc".into(), "pear".into());
-    Some(ComputeService { id, host, status: status.into(), forced_down: down, disabled_reason })
+    ComputeService { id, host, status: status.into(), forced_down: down, disabled_reason }
 }
 
 fn server(id: &str, status: &str, task: Option<&str>, host: &str) -> Server {
@@ -107,11 +107,11 @@ fn a_fenced_host_is_forced_down_before_it_is_disabled_and_evacuated_after_both()
     let here = || vec![server("a", "ACTIVE", None, "pear"), server("b", "SHUTOFF", None, "pear")];
     let nova = |service| NovaHost { service, here: here(), ..NovaHost::default() };
     let turn = |running, nova| line(&known(fenced(running), Some(nova)), LATER);
-    assert_eq!(turn(None, nova(service("enabled", false, ""))), "Evacuating Record({\"a\"})");
-    assert_eq!(turn(Some(&["a"]), nova(service("enabled", false, ""))), "Evacuating ForceDown(\"svc\")");
-    let disabled = turn(Some(&["a"]), nova(service("enabled", true, "")));
+    assert_eq!(turn(None, nova(Some(service("enabled", false, "")))), "Evacuating Record({\"a\"})");
+    assert_eq!(turn(Some(&["a"]), nova(Some(service("enabled", false, "")))), "Evacuating ForceDown(\"svc\")");
+    let disabled = turn(Some(&["a"]), nova(Some(service("enabled", true, ""))));
     assert!(disabled.starts_with("Evacuating Disable(\"svc\", \"c5c3 ha: the host failed"), "{disabled}");
-    let evacuating = turn(Some(&["a"]), nova(service("disabled", true, "c5c3 ha: x")));
+    let evacuating = turn(Some(&["a"]), nova(Some(service("disabled", true, "c5c3 ha: x"))));
     assert_eq!(evacuating, "Evacuating Evacuate(\"a\") Evacuate(\"b\")");
     let silent = Known { nova: Some(Err("no route".into())), ..known(fenced(None), None) };
     assert_eq!(line(&silent, LATER), "NovaUnavailable");
@@ -121,7 +121,7 @@ fn a_fenced_host_is_forced_down_before_it_is_disabled_and_evacuated_after_both()
 #[test]
 fn evacuations_are_not_repeated_while_they_run_nor_for_ever() {
     let nova = |here: Vec<Server>, evacuations: Vec<Migration>, moved: Vec<Server>| NovaHost {
-        service: service("disabled", true, "c5c3 ha: x"),
+        service: Some(service("disabled", true, "c5c3 ha: x")),
         here,
         moved,
         evacuations,
@@ -146,7 +146,7 @@ fn evacuations_are_not_repeated_while_they_run_nor_for_ever() {
 #[test]
 fn what_ran_is_started_on_its_new_host_and_what_did_not_is_not() {
     let nova = |reason: &str, moved: Vec<Server>| NovaHost {
-        service: service("disabled", true, reason),
+        service: Some(service("disabled", true, reason)),
         moved,
         ..NovaHost::default()
     };
@@ -166,7 +166,7 @@ fn what_ran_is_started_on_its_new_host_and_what_did_not_is_not() {
 fn a_host_that_is_back_is_enabled_after_its_evacuations_and_starts_no_new_ones() {
     let back = |running| Host { power: Power::Ready, ..fenced(running) };
     let nova = |down: bool, status: &str, reason: &str, here: Vec<Server>| NovaHost {
-        service: service(status, down, reason),
+        service: Some(service(status, down, reason)),
         here,
         ..NovaHost::default()
     };

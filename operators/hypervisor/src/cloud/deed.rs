@@ -4,8 +4,8 @@ use std::fmt;
 
 use c5c3_kit::remote::{Action, Verb};
 
-use c5c3_openstack::Access;
 use crate::settings::Smoke;
+use c5c3_openstack::Access;
 
 /// Something to be done, and the credential it is done with.
 #[derive(Clone, Debug)]

@@ -20,8 +20,8 @@ pub(crate) use deed::{Deed, Order};
 use lists::Lists;
 use nova::{Aggregate, Compute, Migration, Server, Service, Traits};
 
-use c5c3_openstack::Access;
 use crate::settings::Settings;
+use c5c3_openstack::Access;
 
 /// A question, and the credential it is asked with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

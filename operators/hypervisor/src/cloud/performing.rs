@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::nova::{Aggregate, COMPUTE, Named, PLACEMENT, Service};
 use super::{Cloud, Deed, Order, failed};
-use c5c3_openstack::Access;
 use crate::settings::Smoke;
+use c5c3_openstack::Access;
 
 impl Cloud {
     pub(super) async fn carry_out(&self, order: &Order) -> Result<(), Failure> {

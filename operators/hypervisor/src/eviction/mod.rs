@@ -16,12 +16,12 @@ use c5c3_kit::{
     Call, Controller, Farewell, Inputs, KindRef, Plan, Question as AnyQuestion, Ref, RemoteHandle, Step, Summary,
     Verdict, Wait,
 };
+use c5c3_openstack::Access;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use c5c3_openstack::Access;
-
+use crate::access;
 use crate::cloud::{Answer, Ask, Cloud, Deed, Guests, HostSeen, Order, Question};
 use crate::settings::Settings;
 

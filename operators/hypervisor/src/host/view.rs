@@ -3,12 +3,12 @@
 use c5c3_api::blocks::{Condition, ConditionStatus};
 use c5c3_api::hypervisor::{Hypervisor, HypervisorStatus, Maintenance};
 use c5c3_kit::{Call, Inputs, Question as AnyQuestion, Wait};
+use c5c3_openstack::Access;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use c5c3_openstack::Access;
-
+use crate::access;
 use crate::cloud::nova::{Aggregate, Traits};
 use crate::cloud::{Agents, Answer, Ask, Booted, Cloud, Consumers, Deed, Guests, HostSeen, Order, Question};
 use crate::node::{INTERNAL_IP, LEAVING};
