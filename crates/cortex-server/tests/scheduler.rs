@@ -302,6 +302,7 @@ async fn tokens_never_pass_a_network_in_the_clear() {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let settings = settings(cluster.namespace(), Path::new("/nonexistent"), 1);
     let stop = CancellationToken::new();
-    let refused = Box::pin(run(cluster.client(), listener, settings, Metrics::default(), Readiness::default(), stop)).await;
+    let refused =
+        Box::pin(run(cluster.client(), listener, settings, Metrics::default(), Readiness::default(), stop)).await;
     assert!(matches!(refused, Err(Error::Plaintext(_))));
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use c5c3_openstack::{Client, Error, Request};
+use c5c3_openstack::{Access, Client, Error, Request};
+use jiff::Timestamp;
 
 use super::nova::{Aggregate, COMPUTE, Compute, Service};
-use c5c3_openstack::Access;
 
 /// Lists may take this share of the time: one that took a second is read again after twenty.
 const SHARE: u32 = 20;
@@ -20,12 +20,19 @@ struct Kept<T> {
 
 type Slot<T> = Arc<tokio::sync::Mutex<Option<Kept<T>>>>;
 
+/// All aggregates, and when they were read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Aggregates {
+    pub(crate) all: Arc<Vec<Aggregate>>,
+    pub(crate) read: Timestamp,
+}
+
 /// What is kept for one credential.
 #[derive(Clone, Default)]
 struct Site {
     services: Slot<HashMap<String, Service>>,
     computes: Slot<HashMap<String, Compute>>,
-    aggregates: Slot<Arc<Vec<Aggregate>>>,
+    aggregates: Slot<Aggregates>,
 }
 
 /// The lists of all credentials.
@@ -84,9 +91,9 @@ impl Lists {
         self.with(&site.computes, computes(client), |all| all.get(host).cloned()).await
     }
 
-    pub(super) async fn aggregates(&self, access: &Access, client: &Client) -> Result<Arc<Vec<Aggregate>>, Error> {
+    pub(super) async fn aggregates(&self, access: &Access, client: &Client) -> Result<Aggregates, Error> {
         let site = self.site(access);
-        self.with(&site.aggregates, aggregates(client), Arc::clone).await
+        self.with(&site.aggregates, aggregates(client), Aggregates::clone).await
     }
 
     /// Brings the list up to date with a change of ours, or with none drops it: it is not known what became of the change.
@@ -118,7 +125,7 @@ impl Lists {
         let mut slot = slot.lock().await;
         match (slot.as_mut(), changed) {
             (Some(kept), Some(aggregate)) => {
-                let all = Arc::make_mut(&mut kept.value);
+                let all = Arc::make_mut(&mut kept.value.all);
                 all.retain(|one| one.id != aggregate.id);
                 all.push(aggregate);
             }
@@ -139,7 +146,8 @@ async fn computes(client: &Client) -> Result<HashMap<String, Compute>, Error> {
     Ok(all.into_iter().map(|compute| (compute.service.host.clone(), compute)).collect())
 }
 
-async fn aggregates(client: &Client) -> Result<Arc<Vec<Aggregate>>, Error> {
+async fn aggregates(client: &Client) -> Result<Aggregates, Error> {
+    let read = Timestamp::now();
     let request = Request::get("compute", ["os-aggregates"]).microversion(COMPUTE);
-    client.list(&request, "aggregates").await.map(Arc::new)
+    Ok(Aggregates { all: Arc::new(client.list(&request, "aggregates").await?), read })
 }

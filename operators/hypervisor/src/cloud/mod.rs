@@ -9,7 +9,7 @@ mod performing;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use c5c3_kit::KindRef;
 use c5c3_kit::remote::{Class, Failure};
@@ -17,8 +17,8 @@ use c5c3_openstack::{Client, Clients, Error};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 pub(crate) use deed::{Deed, Order};
-use lists::Lists;
-use nova::{Aggregate, Compute, Migration, Server, Service, Traits};
+use lists::{Aggregates, Lists};
+use nova::{Compute, Migration, Server, Service, Traits};
 
 use crate::settings::Settings;
 use c5c3_openstack::Access;
@@ -84,8 +84,7 @@ pub(crate) enum Answer {
 pub(crate) struct HostSeen {
     pub(crate) service: Option<Service>,
     pub(crate) compute: Option<Compute>,
-    /// All aggregates.
-    pub(crate) aggregates: Arc<Vec<Aggregate>>,
+    pub(crate) aggregates: Aggregates,
 }
 
 /// The servers on a host.

@@ -147,9 +147,19 @@ fn is_restarted(view: &View<'_>) -> bool {
     aborted.observed_generation != view.object().metadata.generation || asked.is_some_and(|asked| asked > since)
 }
 
+/// Whether the list of aggregates was read since this phase began: one that was created just before is not in an older list, and
+/// an aborted host waits for a person. Times of conditions are whole seconds.
+fn knows_aggregates(view: &View<'_>) -> bool {
+    let began = view.condition("Onboarding").and_then(|one| one.last_transition_time.as_ref());
+    began.is_none_or(|began| view.host.aggregates.read.as_second() > began.0.as_second())
+}
+
 fn initial(view: &View<'_>) -> Onboarding {
     let wanted = view.object().spec.aggregates.iter().chain(&view.settings.test_aggregate);
     let missing: Vec<&str> = wanted.map(String::as_str).filter(|name| view.aggregate(name).is_none()).collect();
+    if !missing.is_empty() && !knows_aggregates(view) {
+        return Onboarding::new(Phase::Initial, format!("looks in Nova again for aggregate {}", missing.join(", ")));
+    }
     if !missing.is_empty() {
         let why = format!(
             "there is no aggregate {} in Nova; create it with `openstack aggregate create`, or correct spec.aggregates",

@@ -105,11 +105,11 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn member_of(&self) -> impl Iterator<Item = &'a Aggregate> {
-        self.host.aggregates.iter().filter(|aggregate| aggregate.hosts.contains(&self.name))
+        self.host.aggregates.all.iter().filter(|aggregate| aggregate.hosts.contains(&self.name))
     }
 
     pub(super) fn aggregate(&self, name: &str) -> Option<&'a Aggregate> {
-        self.host.aggregates.iter().find(|aggregate| aggregate.name == name)
+        self.host.aggregates.all.iter().find(|aggregate| aggregate.name == name)
     }
 
     /// The name of the smoke server, which is also its host name: of the object, so that one of before is not taken for it.

@@ -226,7 +226,9 @@ impl World {
                 reply(200, &json!({"instanceAction": {"action": "live-migration", "events": events}}))
             }
             ("DELETE", ["compute", "servers", _, "migrations", id]) => {
-                for one in self.migrations.iter_mut().filter(|one| id.parse() == Ok(one["id"].as_i64().unwrap_or_default())) {
+                for one in
+                    self.migrations.iter_mut().filter(|one| id.parse() == Ok(one["id"].as_i64().unwrap_or_default()))
+                {
                     one["status"] = "cancelled".into();
                     one["updated_at"] = now().into();
                 }
