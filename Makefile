@@ -22,7 +22,7 @@ MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply children job_order plan plan_c
 REPORT := target/nextest/default/junit.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help up down dist clients test images check lint fuzz mutants bench crds charts contracts helm kubectl packages promtool registry
+.PHONY: help up down dist clients test images check lint fuzz mutants bench crds charts contracts docs helm kubectl packages promtool registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -98,6 +98,9 @@ charts: helm ## Package the charts into a repository with its index, to be serve
 contracts: $(CACHE)/bin/cargo-nextest ## Make the contracts with other projects' kinds from genuine CRDs (CRDS=folder)
 	@tools/contracts "$(CRDS)"
 
+docs: $(CACHE)/bin/mdbook ## Build the documentation as a site (SITE=folder)
+	@tools/docs $(or $(SITE),$(CACHE)/site)
+
 helm:
 	@tools/helm $(CACHE)
 
@@ -124,3 +127,8 @@ $(CACHE)/bin/cargo-%:
 	@mkdir -p $(CACHE)/bin
 	@if command -v cargo-$* >/dev/null 2>&1; then ln -sf "$$(command -v cargo-$*)" $@; \
 	else echo "installing cargo-$* (once, a few minutes)"; cargo install --quiet --locked --root $(CACHE) cargo-$*; fi
+
+$(CACHE)/bin/mdbook:
+	@mkdir -p $(CACHE)/bin
+	@if command -v mdbook >/dev/null 2>&1; then ln -sf "$$(command -v mdbook)" $@; \
+	else echo "installing mdbook (once, a few minutes)"; cargo install --quiet --locked --root $(CACHE) mdbook; fi
