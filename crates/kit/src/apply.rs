@@ -317,7 +317,7 @@ impl Executor<'_> {
     }
 
     /// The object as it is applied.
-    fn marked(&self, child: &Child, step: &Step) -> DynamicObject {
+    pub(crate) fn marked(&self, child: &Child, step: &Step) -> DynamicObject {
         let mut object = child.object.clone();
         self.owner.mark(&mut object, child.is_kept());
         if let Some(node) = &step.node {

@@ -15,6 +15,7 @@ use crate::condition::ConditionState;
 use crate::inputs::{Found, Inputs};
 use crate::object::{KindRef, Ref};
 use crate::plan::Plan;
+use crate::preview::Ahead;
 use crate::probe::Probe;
 use crate::remote::{Farewell, Question, RemoteHandle};
 use crate::retention::Retained;
@@ -164,6 +165,11 @@ pub trait Controller: Send + Sync + Sized + 'static {
 
     /// Pure: the complete set of children, in order.
     fn plan(&self, valid: &Self::Valid, inputs: &Inputs<Self::Kind>) -> Plan;
+
+    /// Pure: what the plan leads to and does not hold yet, for who asks before the object is changed; see [`crate::preview`].
+    fn ahead(&self, _: &Self::Valid, _: &Inputs<Self::Kind>) -> Vec<Ahead> {
+        Vec::new()
+    }
 
     /// Pure: what must go on although the spec is wrong, such as the rotation of keys and what says how healthy things are.
     /// It is given the last object that was valid, or, when none is known since the operator started, the present one. What

@@ -47,6 +47,7 @@ pub mod ownership;
 pub mod plan;
 mod plan_check;
 mod presence;
+pub mod preview;
 pub mod probe;
 pub mod probes;
 mod prune;

@@ -28,7 +28,7 @@ pub fn start(format: Format, filter: &str) -> Result<(), String> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(std::io::stderr().is_terminal() && !refuses_colours())
         .with_target(false)
         .with_span_events(FmtSpan::NONE);
     let started = match format {
@@ -36,4 +36,9 @@ pub fn start(format: Format, filter: &str) -> Result<(), String> {
         Format::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init(),
     };
     started.map_err(|error| error.to_string())
+}
+
+/// Whether the user wants no colours anywhere: <https://no-color.org>.
+fn refuses_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -9,6 +9,7 @@ use axum::Router;
 use c5c3_api::Problems;
 use futures::FutureExt;
 use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::DynamicObject;
 use kube::{Client, Resource};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -17,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::controller::{self, Controller};
+use crate::error::Error;
 use crate::http::{PendingStart, Readiness, Unhealthy};
 use crate::leader::{Candidate, Election};
 use crate::metrics::Metrics;
 use crate::object::{KindRef, Ref, is_not_found, said};
+use crate::preview::{self, Assumed, Preview};
 use crate::run::{RunOptions, run};
 
 /// How an operator runs.
@@ -50,6 +53,11 @@ type Starter = Arc<dyn Fn(Start, Option<Unhealthy>) -> Running + Send + Sync>;
 
 /// What a controller finds wrong with an object by itself.
 type Review = Box<dyn Fn(&Value) -> Problems + Send + Sync>;
+
+/// What an object leads to.
+type Previewer = Box<dyn Fn(Client, DynamicObject, Assumed) -> Previewing + Send + Sync>;
+
+type Previewing = Pin<Box<dyn Future<Output = Result<Preview, Error>> + Send>>;
 
 /// How soon a controller is started again that panicked outside a reconcile.
 const RESTART_AFTER: Duration = Duration::from_secs(10);
@@ -101,6 +109,8 @@ pub struct Operator {
     controllers: Vec<Starter>,
     /// One for each of the kinds.
     reviews: Vec<Review>,
+    /// One for each of the kinds.
+    previewers: Vec<Previewer>,
     collectors: Vec<Collector>,
     rivals: Vec<Ref>,
     hooks: Vec<Hook>,
@@ -120,6 +130,7 @@ impl Operator {
             access: Access::default(),
             controllers: Vec::new(),
             reviews: Vec::new(),
+            previewers: Vec::new(),
             collectors: Vec::new(),
             rivals: Vec::new(),
             hooks: Vec::new(),
@@ -145,10 +156,15 @@ impl Operator {
     where
         <C::Kind as Resource>::Scope: 'static,
     {
+        let make = Arc::new(make);
         self.access.extend(Access::of(&make()));
         self.kinds.push((C::Kind::api_version(&()).into_owned(), C::Kind::kind(&()).into_owned()));
         let reviewer = make();
         self.reviews.push(Box::new(move |object| controller::review(&reviewer, object)));
+        let (again, manager) = (make.clone(), self.name);
+        self.previewers.push(Box::new(move |client, object, assumed| {
+            Box::pin(preview::preview(again(), manager, client, object, assumed))
+        }));
         self.controllers.push(Arc::new(move |start: Start, broken: Option<Unhealthy>| {
             let controller = make();
             let expected = start.readiness.add_pending();
@@ -210,6 +226,20 @@ impl Operator {
         };
         let found = self.kinds.iter().position(is_it);
         found.map(|index| (self.reviews[index])(object)).unwrap_or_default()
+    }
+
+    /// What an object leads to in a cluster, in which nothing is written; none of a kind that it does not look after. Objects
+    /// that are `assumed` are taken in the place of those that are there.
+    pub async fn preview(
+        &self,
+        client: &Client,
+        object: &DynamicObject,
+        assumed: &Assumed,
+    ) -> Option<Result<Preview, Error>> {
+        let types = object.types.as_ref()?;
+        let index =
+            self.kinds.iter().position(|(version, kind)| *version == types.api_version && *kind == types.kind)?;
+        Some((self.previewers[index])(client.clone(), object.clone(), assumed.clone()).await)
     }
 
     /// What it has to be allowed.

@@ -136,7 +136,7 @@ fn may_go(plan: &Plan, applied: &Applied, meta: &ObjectMeta) -> bool {
 }
 
 /// The older generations that stay: of each base in the plan, the newest few.
-fn kept<'a>(plan: &Plan, existing: &'a [(Ref, ObjectMeta)], wanted: &HashSet<Ref>) -> Vec<&'a Ref> {
+pub(crate) fn kept<'a>(plan: &Plan, existing: &'a [(Ref, ObjectMeta)], wanted: &HashSet<Ref>) -> Vec<&'a Ref> {
     let mut kept = Vec::new();
     for child in plan.children().filter(|child| child.keep_previous > 0) {
         let base = label(&child.object.metadata, BASE);

@@ -80,7 +80,15 @@ impl<C: Controller> Reconcile<'_, C> {
         Ok(try_join_all(lists).await?.into_iter().flatten().collect())
     }
 
+    /// The object as it would be, if that is what is asked for.
+    fn assumed(&self, reference: &Ref) -> Option<DynamicObject> {
+        self.context.assumed.as_ref()?.get(reference).cloned()
+    }
+
     async fn get(&self, reference: &Ref) -> Result<Option<DynamicObject>, Error> {
+        if let Some(assumed) = self.assumed(reference) {
+            return Ok(Some(assumed));
+        }
         match reference.api(self.context.client.clone()).get(&reference.name).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if is_not_found(&error) => Ok(None),
@@ -97,7 +105,7 @@ impl<C: Controller> Reconcile<'_, C> {
             }
             for reference in &new {
                 self.may_read(reference)?;
-                if !self.is_told(reference, existing) {
+                if self.context.assumed.is_none() && !self.is_told(reference, existing) {
                     self.context.watches.add(self.about, reference);
                 }
             }
@@ -124,6 +132,9 @@ impl<C: Controller> Reconcile<'_, C> {
     }
 
     async fn find(&self, reference: Ref) -> Result<(Ref, Found), Error> {
+        if let Some(assumed) = self.assumed(&reference) {
+            return Ok((reference, Found::Object(Box::new(assumed))));
+        }
         let found = match reference.api(self.context.client.clone()).get(&reference.name).await {
             Ok(found) => Found::Object(Box::new(found)),
             Err(error) if is_unknown_kind(&error) => Found::UnknownKind,

@@ -27,6 +27,7 @@ use crate::object::{KindRef, Ref, is_not_found};
 use crate::ownership::Owner;
 use crate::plan::Plan;
 use crate::plan_check::Declared;
+use crate::preview::Assumed;
 use crate::probes::Probes;
 use crate::remote::{Made, Outside};
 use crate::report::{self, Outcome, Types, waits_of};
@@ -76,6 +77,8 @@ pub struct Context<C: Controller> {
     pub(crate) releasing: tokio::sync::Mutex<()>,
     /// The remote, and what is remembered of it.
     pub(crate) outside: Outside,
+    /// Objects that are read as they would be, when nothing is to be done but to look; see [`crate::preview`].
+    pub(crate) assumed: Option<Assumed>,
     /// When to look again though nothing happened.
     pub resync: Duration,
 }
@@ -140,7 +143,7 @@ pub(crate) struct Reconcile<'a, C: Controller> {
 }
 
 impl<'a, C: Controller> Reconcile<'a, C> {
-    fn new(object: &'a DynamicObject, about: &'a Ref, context: &'a Context<C>) -> Self {
+    pub(crate) fn new(object: &'a DynamicObject, about: &'a Ref, context: &'a Context<C>) -> Self {
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let owner = Owner { reference: about.clone(), uid, manager: context.manager };
         Self { object, about, context, owner, now: Timestamp::now() }
@@ -227,7 +230,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         Action::requeue(applied.requeue_after.map_or(resync, |after| after.min(resync)))
     }
 
-    fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         report::is_paused(self.object)
     }
 
@@ -299,7 +302,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     /// A child elsewhere would be left behind when the object goes.
-    fn check_places(&self, plan: &Plan) -> Result<(), Error> {
+    pub(crate) fn check_places(&self, plan: &Plan) -> Result<(), Error> {
         let far = plan.children().find(|child| !self.owner.garbage_collects(&child.object.metadata));
         match far.filter(|_| !C::CROSS_NAMESPACE) {
             Some(child) => {
@@ -310,7 +313,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
     }
 
     /// What only a bug in the operator can get wrong.
-    fn check(&self, plan: &Plan) -> Result<(), Error> {
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), Error> {
         let children = self.context.controller.children();
         // A kind whose steps have no conditions of their own puts them under those about the whole.
         let conditions = if C::CONDITIONS.is_empty() { C::SUMMARY } else { C::CONDITIONS };
@@ -413,7 +416,7 @@ impl<'a, C: Controller> Reconcile<'a, C> {
         self.context.resync.mul_f64(rand::random_range(0.9..=1.1))
     }
 
-    fn executor<'e>(&'e self, existing: &'e [(Ref, ObjectMeta)]) -> Executor<'e> {
+    pub(crate) fn executor<'e>(&'e self, existing: &'e [(Ref, ObjectMeta)]) -> Executor<'e> {
         let (write_limit, apply_cache) = (Some(&self.context.write_limit), Some(&self.context.apply_cache));
         Executor { client: &self.context.client, owner: &self.owner, existing, now: self.now, write_limit, apply_cache }
     }

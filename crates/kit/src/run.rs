@@ -145,6 +145,7 @@ pub async fn run<C: Controller>(
         apply_cache: ApplyCache::default(),
         releasing: tokio::sync::Mutex::default(),
         outside: Outside::new(controller.remote_in(&client), options.first_retry, options.last_retry),
+        assumed: None,
         resync: options.resync,
         namespace: options.namespace.clone(),
         controller,

@@ -7,6 +7,7 @@ use futures::future::join_all;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::inputs::Inputs;
+use crate::preview;
 use crate::reconcile::{Reconcile, broken};
 use crate::remote::{Failure, Question};
 use crate::wait::Wait;
@@ -20,7 +21,8 @@ const LONGEST_ASKING: Duration = Duration::from_secs(50);
 impl<C: Controller> Reconcile<'_, C> {
     /// Asks what the controller wants to know, and what it wants to know then.
     pub(crate) async fn ask(&self, inputs: &mut Inputs<C::Kind>) -> Result<(), Error> {
-        let deadline = tokio::time::Instant::now() + LONGEST_ASKING;
+        let longest = self.context.assumed.as_ref().map_or(LONGEST_ASKING, |_| preview::LONGEST_ASKING);
+        let deadline = tokio::time::Instant::now() + longest;
         for _ in 0..DEEPEST_QUESTION {
             let mut new: Vec<Question> = Vec::new();
             for question in self.context.controller.questions(inputs) {
@@ -33,7 +35,7 @@ impl<C: Controller> Reconcile<'_, C> {
             }
             let asked = join_all(new.into_iter().map(|question| async move {
                 let reply = tokio::time::timeout_at(deadline, self.context.outside.ask(&question)).await;
-                let reply = reply.unwrap_or_else(|_| Some(Err(Failure::timed_out(&question, LONGEST_ASKING))));
+                let reply = reply.unwrap_or_else(|_| Some(Err(Failure::timed_out(&question, longest))));
                 (question, reply)
             }));
             for (question, reply) in asked.await {
