@@ -3,6 +3,7 @@
 
 pub mod accounts;
 pub mod http;
+pub mod leaks;
 pub mod load;
 
 use std::sync::Arc;

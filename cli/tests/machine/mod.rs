@@ -197,17 +197,23 @@ impl Machine {
     /// What is needed to understand a failure.
     fn logs(&self) -> String {
         let state = self.run("kubectl get nodes,pods -A -o wide; kubectl get events -A | tail -n 30").0;
-        let pods = r#"kubectl get pods -A --no-headers | while read -r namespace pod ready rest; do
-            [ "${ready%/*}" = "${ready#*/}" ] || { echo "$namespace/$pod:"; kubectl logs -n "$namespace" "$pod" --tail=40; }
+        // Of pods that are ready only what looks like the trace of a failure: an answer of theirs may be the cause.
+        let pods = r#"kubectl get pods -A --no-headers | grep -v Completed | while read -r namespace pod ready rest; do
+            if [ "${ready%/*}" = "${ready#*/}" ]; then
+                kubectl logs -n "$namespace" "$pod" --all-containers --tail=3000 2>/dev/null |
+                    grep -E 'ERROR|CRITICAL|WARN| (401|500|503) ' | tail -n 12 | sed "s|^|$namespace/$pod: |"
+            else
+                echo "$namespace/$pod:"; kubectl logs -n "$namespace" "$pod" --tail=40
+            fi
         done"#;
-        let unready = self.run(pods).0;
+        let pods = self.run(pods).0;
         let end = |path: PathBuf| {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             let lines: Vec<_> = text.lines().rev().take(15).collect();
             format!("{}:\n{}", path.display(), lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
         };
         let nodes = (1..=self.nodes).map(|node| end(self.data().join(format!("nodes/node-{node}/agent.log"))));
-        [state, unready, end(self.data().join("c5c3.log"))].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
+        [state, pods, end(self.data().join("c5c3.log"))].into_iter().chain(nodes).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -3,7 +3,6 @@
 
 #[path = "../cloud/mod.rs"]
 mod cloud;
-mod leaks;
 mod load;
 #[path = "../machine/mod.rs"]
 mod machine;
@@ -45,7 +44,7 @@ fn a_token_outlives_rotations_changes_and_deaths_and_no_secret_is_told() {
         cloud.kill_one(part, &token);
     }
     kill_the_operators(&cloud, &token);
-    leaks::search(&cloud.machine);
+    cloud::leaks::search(&cloud.machine);
 }
 
 fn the_client_signs_in_and_makes_what_people_make(cloud: &Cloud) {
