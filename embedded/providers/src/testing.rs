@@ -29,7 +29,7 @@ pub(crate) fn ceph_cluster(spec: Value) -> CephCluster {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a test writes it down where it is used")]
-fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(name: &str, namespace: &str, spec: Value) -> K {
+pub(crate) fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(name: &str, namespace: &str, spec: Value) -> K {
     let object = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()),
         "metadata": {"name": name, "namespace": namespace, "uid": "0000-1111", "generation": 3},

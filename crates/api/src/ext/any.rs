@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use super::external_secrets::{ClusterSecretStore, ExternalSecret, PushSecret, SecretStore};
 use super::gateway::HTTPRoute;
-use super::mariadb::{Database, Grant, MariaDB, MaxScale};
+use super::mariadb::{Backup, Database, Grant, MariaDB, MaxScale, Restore};
 use super::rabbitmq::{Permission, RabbitmqCluster, Vhost};
 use super::rook::{CephBlockPool, CephClient, CephCluster};
 use super::valkey::Valkey;
@@ -37,6 +37,8 @@ const JUDGED: &[Judged] = &[
     Judged::of::<Database>(),
     Judged::of::<mariadb::User>(),
     Judged::of::<Grant>(),
+    Judged::of::<Backup>(),
+    Judged::of::<Restore>(),
     Judged::of::<RabbitmqCluster>(),
     Judged::of::<Vhost>(),
     Judged::of::<rabbitmq::User>(),

@@ -4,6 +4,7 @@ use c5c3_contracts::{Genuine, compared_with_genuine};
 use c5c3_schema::Schema;
 use k8s_openapi::api::core::v1::{
     NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodAntiAffinity,
+    VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -108,6 +109,7 @@ fn a_mariadb() {
             primary_service: Some(Service { r#type: Some(ServiceType::ClusterIp) }),
             cleanup_policy: Some(CleanupPolicy::Skip),
             suspend: Some(false),
+            bootstrap_from: Some(json!({"backupRef": {"name": "nightly"}})),
         },
     );
     mariadb.status = Some(MariaDBStatus {
@@ -231,6 +233,85 @@ fn a_maxscale() {
         servers: vec![NamedState { name: "ledger-0".to_string(), state: "Master, Running".to_string() }],
     });
     accepts_namespaced(&maxscale);
+}
+
+fn backed_up() -> BackedUpRef {
+    BackedUpRef {
+        name: "ledger".to_string(),
+        namespace: Some("vault".to_string()),
+        kind: Some("MariaDB".to_string()),
+        wait_for_it: Some(true),
+    }
+}
+
+fn backup_pods() -> BackupPods {
+    BackupPods {
+        backoff_limit: Some(3),
+        restart_policy: Some(RestartPolicy::Never),
+        log_level: Some("debug".to_string()),
+        resources: Some(resources()),
+        node_selector: map("disk", "large"),
+        tolerations: vec![toleration()],
+        priority_class_name: Some("low".to_string()),
+    }
+}
+
+#[test]
+fn a_backup() {
+    let labels = LabelSelector { match_labels: Some(map("disk", "large")), match_expressions: None };
+    let size = k8s_openapi::apimachinery::pkg::api::resource::Quantity("2Gi".to_string());
+    let claim = BackupClaim {
+        access_modes: vec!["ReadWriteOnce".to_string()],
+        resources: Some(VolumeResourceRequirements {
+            requests: Some(BTreeMap::from([("storage".to_string(), size)])),
+            limits: None,
+        }),
+        selector: Some(labels),
+        storage_class_name: Some("slow".to_string()),
+    };
+    let mut backup = Backup::new(
+        "nightly",
+        BackupSpec {
+            maria_db_ref: backed_up(),
+            storage: BackupStorage { persistent_volume_claim: Some(claim), volume: None, s3: None },
+            schedule: Some(BackupSchedule { cron: "0 3 * * *".to_string(), suspend: Some(false) }),
+            time_zone: Some("Europe/Berlin".to_string()),
+            max_retention: Some("720h".to_string()),
+            databases: vec!["accounts".to_string()],
+            ignore_global_priv: Some(false),
+            compression: Some(Compression::Gzip),
+            pods: backup_pods(),
+            successful_jobs_history_limit: Some(1),
+            failed_jobs_history_limit: Some(2),
+            others: BTreeMap::new(),
+        },
+    );
+    backup.status = Some(Conditions { conditions: vec![condition("Complete", None)] });
+    accepts_namespaced(&backup);
+    let nfs = json!({"nfs": {"server": "attic.example", "path": "/dumps"}});
+    backup.spec.storage = BackupStorage { persistent_volume_claim: None, volume: Some(nfs), s3: None };
+    accepts_namespaced(&backup);
+    let bucket = json!({"bucket": "dumps", "endpoint": "attic.example:9000"});
+    backup.spec.storage = BackupStorage { persistent_volume_claim: None, volume: None, s3: Some(bucket) };
+    accepts_namespaced(&backup);
+}
+
+#[test]
+fn a_restore() {
+    let mut restore = Restore::new(
+        "back",
+        RestoreSpec {
+            maria_db_ref: backed_up(),
+            backup_ref: Some(NamedRef::new("nightly")),
+            volume: Some(json!({"persistentVolumeClaim": {"claimName": "nightly"}})),
+            database: Some("accounts".to_string()),
+            target_recovery_time: Some("2026-01-31T12:00:00Z".to_string()),
+            pods: backup_pods(),
+            others: BTreeMap::new(),
+        },
+    );
+    restore.status = Some(Conditions { conditions: vec![condition("Complete", None)] });
+    accepts_namespaced(&restore);
 }
 
 #[test]

@@ -30,6 +30,8 @@ fn words_of_mariadb_operator() {
     assert_eq!(ours(ServiceType::ALL), allowed::<MariaDB>("spec.primaryService.type"));
     assert_eq!(ours(Router::ALL), allowed::<MaxScale>("spec.services.[].router"));
     assert_eq!(ours(Monitoring::ALL), allowed::<MaxScale>("spec.monitor.cooperativeMonitoring"));
+    assert_eq!(ours(Compression::ALL), allowed::<Backup>("spec.compression"));
+    assert_eq!(ours(RestartPolicy::ALL), allowed::<Restore>("spec.restartPolicy"));
 }
 
 #[test]

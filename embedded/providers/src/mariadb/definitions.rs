@@ -1,6 +1,6 @@
 //! The kinds of mariadb-operator, as far as they are modelled here.
 
-use c5c3_api::ext::mariadb::{Database, Grant, MariaDB, MaxScale, User};
+use c5c3_api::ext::mariadb::{Backup, Database, Grant, MariaDB, MaxScale, Restore, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ const STATUS: &str = ".status.conditions[?(@.type==\"Ready\")].message";
 
 /// Every kind of mariadb-operator that is looked after, or refused, here.
 pub(crate) fn definitions() -> Vec<CustomResourceDefinition> {
-    [mariadb(), database(), user(), grant(), maxscale()].map(Definition::build).into()
+    [mariadb(), database(), user(), grant(), maxscale(), backup(), restore()].map(Definition::build).into()
 }
 
 fn mariadb() -> Definition {
@@ -128,6 +128,69 @@ fn maxscale() -> Definition {
         .scaled()
         .spec(json!({"properties": {"replicas": {"type": "integer", "format": "int32", "default": 1}}}))
         .status(conditions(&json!({"replicas": {"type": "integer", "format": "int32"}})))
+}
+
+/// How a backup or its restoration ended.
+const COMPLETE: &str = ".status.conditions[?(@.type==\"Complete\")].status";
+
+fn of_complete(definition: Definition) -> Definition {
+    definition
+        .column("Complete", COMPLETE)
+        .column("Status", ".status.conditions[?(@.type==\"Complete\")].message")
+        .column("MariaDB", ".spec.mariaDbRef.name")
+        .column("Age", AGE)
+        .status(conditions(&json!({})))
+}
+
+fn backup() -> Definition {
+    let claim = json!({"properties": {
+        "accessModes": {"type": "array", "items": {"type": "string"}},
+        "storageClassName": {"type": "string"},
+    }});
+    of_complete(Definition::of::<Backup>().short("bmdb")).spec(dumped(
+        &["storage"],
+        &json!({
+            "compression": {"type": "string", "enum": ["none", "bzip2", "gzip"]},
+            "databases": {"type": "array", "items": {"type": "string"}},
+            "ignoreGlobalPriv": {"type": "boolean"},
+            "maxRetention": {"type": "string"},
+            "backoffLimit": {"type": "integer", "format": "int32"},
+            "schedule": {"required": ["cron"], "properties": {
+                "cron": {"type": "string"},
+                "suspend": {"type": "boolean", "default": false},
+            }},
+            "storage": {"properties": {"persistentVolumeClaim": claim, "volume": {}, "s3": {}}},
+        }),
+    ))
+}
+
+fn restore() -> Definition {
+    of_complete(Definition::of::<Restore>().short("rmdb")).spec(dumped(
+        &[],
+        &json!({
+            "backoffLimit": {"type": "integer", "format": "int32", "default": 5},
+            "backupRef": {"properties": {"name": {"type": "string"}}},
+            "database": {"type": "string"},
+            "targetRecoveryTime": {"type": "string", "format": "date-time"},
+        }),
+    ))
+}
+
+/// The spec of a Backup or Restore.
+fn dumped(required: &[&str], own: &Value) -> Value {
+    let shared = json!({
+        "mariaDbRef": {"properties": {
+            "name": {"type": "string"},
+            "namespace": {"type": "string"},
+            "kind": {"type": "string"},
+            "waitForIt": {"type": "boolean", "default": true},
+        }},
+        "logLevel": {"type": "string", "default": "info",
+            "enum": ["debug", "info", "warn", "error", "dpanic", "panic", "fatal"]},
+        "restartPolicy": {"type": "string", "default": "OnFailure", "enum": ["Always", "OnFailure", "Never"]},
+    });
+    let required: Vec<&str> = ["mariaDbRef"].iter().chain(required).copied().collect();
+    json!({"required": required, "properties": joined(&shared, own)})
 }
 
 /// The spec of something inside a MariaDB.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | MariaDB | the objects of `children`, by the names that the genuine operator gives them |
 //! | Database, User, Grant | `sql`, as root, on the server that they name |
+//! | Backup, Restore | Jobs and CronJobs: see `backup` |
 //! | MaxScale | a refusal |
 //!
 //! How the members of a Galera cluster find each other again after a crash is among themselves, and needs no one: see
@@ -15,9 +16,10 @@
 //! With TLS, members talk to each other by it as well. Who talks in the clear, or trusts other authorities, is understood
 //! by none of the others: when that changes, all members restart at once.
 //!
-//! Not provided: replication without Galera, certificates by any other way than issuers, backups, and exporters, which
-//! the condition `MetricsReady` says.
+//! Not provided: replication without Galera, certificates by any other way than issuers, backups to buckets, and exporters,
+//! which the condition `MetricsReady` says.
 
+mod backup;
 mod children;
 mod config;
 mod definitions;
@@ -45,7 +47,7 @@ pub(crate) use definitions::definitions;
 /// The field manager, and the label of everything that is made here.
 const MANAGER: &str = "c5c3-mariadb";
 
-/// Looks after every MariaDB, Database, User and Grant until `stop`.
+/// Looks after every MariaDB, Database, User, Grant, Backup and Restore until `stop`.
 pub(crate) async fn run(client: Client, stop: CancellationToken) {
     let servers = queue::naming_secrets(&client, |mariadb: &MariaDB, secret| {
         mariadb.namespace() == secret.namespace()
@@ -62,6 +64,7 @@ pub(crate) async fn run(client: Client, stop: CancellationToken) {
         queue::run(proxies, client.clone(), stop.clone(), maxscale::reconcile),
         sql::run::<Database>(client.clone(), stop.clone()),
         sql::run::<User>(client.clone(), stop.clone()),
-        sql::run::<Grant>(client, stop),
+        sql::run::<Grant>(client.clone(), stop.clone()),
+        backup::run(client, stop),
     );
 }

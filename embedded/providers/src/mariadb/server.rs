@@ -207,13 +207,13 @@ async fn ask_all(pods: &[Pod]) -> Vec<Member> {
 }
 
 /// What someone else has under a name of ours.
-fn foreign(applied: &Applied, namespace: &str) -> Option<String> {
+pub(super) fn foreign(applied: &Applied, namespace: &str) -> Option<String> {
     let waits = applied.outcomes.iter().flat_map(|outcome| &outcome.waits);
     waits.into_iter().find(|wait| wait.failed).map(|wait| wait.message(Some(namespace)))
 }
 
 /// Whether the API will not take a child however often it is asked.
-fn is_refusal(error: &Error) -> bool {
+pub(super) fn is_refusal(error: &Error) -> bool {
     let Error::Kit(c5c3_kit::Error::ApplyFailed { source, .. }) = error else { return false };
     matches!(&**source, kube::Error::Api(answer) if matches!(answer.code, 400 | 403 | 422))
 }

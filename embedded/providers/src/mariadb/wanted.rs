@@ -85,6 +85,11 @@ impl Wanted {
                 proxy.name
             ));
         }
+        if spec.bootstrap_from.is_some() {
+            return Err("spec.bootstrapFrom: is not provided on the embedded cluster; leave it out, and create a Restore \
+                        when the server is ready"
+                .into());
+        }
         let storage = spec.storage.unwrap_or_default();
         let volume = match (storage.ephemeral.unwrap_or(false), storage.size) {
             (true, _) => Volume::Ephemeral,
@@ -208,6 +213,8 @@ mod tests {
         assert!(refused(json!({"replicas": 3, "storage": {"size": "1Gi"}})).starts_with("spec.replicas:"));
         assert!(refused(json!({"maxScaleRef": {"name": "usher"}})).starts_with("spec.maxScaleRef:"));
         assert!(refused(json!({})).starts_with("spec.storage.size:"));
+        let full = json!({"storage": {"size": "1Gi"}, "bootstrapFrom": {"backupRef": {"name": "nightly"}}});
+        assert!(refused(full).starts_with("spec.bootstrapFrom:"));
         let tls = |tls: Value| refused(json!({"storage": {"ephemeral": true}, "tls": tls}));
         assert!(tls(json!({"enabled": true})).starts_with("spec.tls.serverCertIssuerRef:"));
         assert!(

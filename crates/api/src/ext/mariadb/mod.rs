@@ -1,9 +1,15 @@
-//! Kinds of mariadb-operator (`k8s.mariadb.com`): servers, the proxy in front of them, and databases, users and grants.
+//! Kinds of mariadb-operator (`k8s.mariadb.com`): servers, the proxy in front of them, databases, users and grants,
+//! and backups.
 
+mod backup;
 mod maxscale;
 mod server;
 mod sql;
 
+pub use backup::{
+    BackedUpRef, Backup, BackupClaim, BackupPods, BackupSchedule, BackupSpec, BackupStorage, Compression, JOB_FAILED,
+    RestartPolicy, Restore, RestoreSpec,
+};
 pub use maxscale::{
     Listener, MaxScale, MaxScaleAdmin, MaxScaleAuth, MaxScaleMonitor, MaxScaleService, MaxScaleSpec, MaxScaleStatus,
     MaxScaleTls, Monitoring, NamedState, Router,

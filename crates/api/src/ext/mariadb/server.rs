@@ -87,6 +87,9 @@ pub struct MariaDBSpec {
     /// Whether the operator leaves the servers alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// The backup that a new server begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap_from: Option<serde_json::Value>,
 }
 
 /// Synchronous replication.
