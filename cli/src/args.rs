@@ -35,6 +35,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  c5c3 down            # the data stays: c5c3 up goes on with it\n  c5c3 down --wipe     # nothing stays"
     )]
     Down(DownArgs),
+    /// Write the stopped cluster to one file: objects, keys, secrets and volumes, without images
+    #[command(after_help = crate::backup::BACKUP_HELP)]
+    Backup(crate::backup::BackupArgs),
+    /// Bring a cluster back from the file that `c5c3 backup` wrote
+    #[command(after_help = crate::backup::RESTORE_HELP)]
+    Restore(crate::backup::RestoreArgs),
     /// Print what a shell needs to use the cluster
     #[command(
         after_help = "For sh, bash and zsh:\n  eval \"$(c5c3 env)\"\n\nFor fish:\n  c5c3 env --shell fish | source"

@@ -5,6 +5,7 @@
 mod agent;
 mod apiserver;
 mod args;
+mod backup;
 mod charts;
 mod cluster;
 mod crds;
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => cluster::down(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Env(args) => cluster::env(&args),
         Command::Status(args) => status::status(&args),
         Command::Why(args) => status::why(&args),

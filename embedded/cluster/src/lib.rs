@@ -14,6 +14,7 @@
 mod addresses;
 pub mod agent;
 mod agents;
+mod archive;
 mod client;
 mod control;
 mod descriptors;
@@ -28,6 +29,7 @@ mod parts;
 mod remains;
 mod up;
 
+pub use archive::{ArchiveError, backup, restore};
 pub use control::Ask;
 pub use down::{DownError, down};
 pub use folder::{Folder, FolderError};
