@@ -1,13 +1,18 @@
 //! What the command line takes. The help texts teach: each says what a command is for and shows how it is called.
 
+mod cluster;
 mod hypervisor;
 mod operators;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use cluster::{CODES, WHICH};
+pub(crate) use cluster::{ClusterArgs, Listing, LogsArgs, Output, StatusArgs, TargetArgs, WhyArgs, seconds};
 pub(crate) use operators::{
     AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs,
     ProvidersArgs, ReferenceArgs, ValidateArgs,
@@ -15,11 +20,17 @@ pub(crate) use operators::{
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(version, propagate_version = true, arg_required_else_help = true, after_help = EXIT)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// What the exit codes of all commands mean.
+const EXIT: &str = "Exit codes, of every command: 0: it is done, or all is as it should be. 1: it was looked, and something is not: \
+    not ready, wrong, different, failed. 2: it could not be done: used wrongly, no cluster, not allowed, an error.\n\n\
+    Each command that looks at a cluster takes --kubeconfig, --context and -n, and -o where it prints a result. As kubectl-c5c3 in \
+    the PATH it is `kubectl c5c3`: ln -s $(command -v c5c3) ~/.local/bin/kubectl-c5c3";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -74,6 +85,12 @@ pub(crate) enum Command {
     /// Test a cloud with Tempest now: every service it has, or one of them
     #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::tempest::HELP, crate::tempest::CODES))]
     Test(crate::tempest::TestArgs),
+    /// Say what changed objects would do, before they are changed: objects, restarts, migrations, the point of no return
+    #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::plan::HELP, crate::plan::CODES))]
+    Plan(crate::plan::PlanArgs),
+    /// Gather what is needed to help: objects, events, logs, versions, without secrets
+    #[command(after_help = format!("{}\n\n{WHICH}\n\n{}", crate::support::HELP, crate::support::CODES))]
+    Support(crate::support::SupportArgs),
     /// Check whether this machine can run a cluster, and say what to do if not; changes nothing
     #[command(after_help = "Exit code 0: a cluster can run. 1: it cannot, and what to do is said. 2: could not look.")]
     Doctor(DoctorArgs),
@@ -213,21 +230,6 @@ pub(crate) struct UpArgs {
     pub(crate) log: Option<String>,
 }
 
-/// Which cluster is meant when no flag says so.
-const WHICH: &str = "Which cluster: the one of --data, --kubeconfig or --context; else of KUBECONFIG, of C5C3_DATA, of \
-    ~/.kube/config, of the pod that this runs in, or the one on this machine.";
-
-/// What the exit codes mean.
-const CODES: &str = "Exit code 0: all is ready. 1: something is not. 2: could not look.";
-
-/// How a result is printed
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    #[default]
-    Text,
-    Json,
-}
-
 /// The shells whose syntax is known
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
@@ -260,86 +262,6 @@ pub(crate) struct VersionArgs {
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
-}
-
-/// A cluster by its kubeconfig
-#[derive(Clone, Debug, Default, ClapArgs)]
-pub(crate) struct TargetArgs {
-    /// The kubeconfig of the cluster
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig; its current one when absent
-    #[arg(long)]
-    pub(crate) context: Option<String>,
-}
-
-/// Which cluster, and what of it
-#[derive(Debug, ClapArgs)]
-pub(crate) struct ClusterArgs {
-    /// Look at one namespace only; all of them when absent
-    #[arg(short, long)]
-    pub(crate) namespace: Option<String>,
-    /// Look at all namespaces, as without it
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    pub(crate) all_namespaces: bool,
-    /// The data folder of a cluster on this machine
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
-    pub(crate) data: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
-    /// Stay until all is ready
-    #[arg(long)]
-    pub(crate) wait: bool,
-    /// Stay, and show it again whenever it changes, until Ctrl-C
-    #[arg(short, long, conflicts_with = "wait")]
-    pub(crate) watch: bool,
-    /// How many seconds to stay
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, requires = "wait")]
-    pub(crate) timeout: u64,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct WhyArgs {
-    /// Which object; every ControlPlane when absent
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: Option<String>,
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct LogsArgs {
-    /// Which service, such as keystone or mariadb
-    pub(crate) service: String,
-    /// Stay, and show what comes
-    #[arg(short, long)]
-    pub(crate) follow: bool,
-    /// How many lines of each container
-    #[arg(long, alias = "lines", default_value_t = 100, value_name = "N")]
-    pub(crate) tail: i64,
-    /// Only lines that are younger than this, such as 30s, 5m or 2h
-    #[arg(long, value_name = "DURATION", value_parser = seconds)]
-    pub(crate) since: Option<i64>,
-    /// Only this container
-    #[arg(short, long)]
-    pub(crate) container: Option<String>,
-    /// What the containers wrote before they were restarted last
-    #[arg(short, long, conflicts_with = "follow")]
-    pub(crate) previous: bool,
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -399,24 +321,4 @@ pub(crate) struct TlsArgs {
     /// What is logged
     #[arg(long, env = "C5C3_LOG", default_value = "info")]
     pub(crate) log: String,
-}
-
-/// A duration as kubectl takes it, in seconds.
-pub(crate) fn seconds(text: &str) -> Result<i64, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| "write a number and a unit, such as 30s, 5m or 2h")?;
-    match parsed.as_secs() {
-        seconds @ 1.. => Ok(seconds),
-        _ => Err("must be at least one second".into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_written_as_for_kubectl() {
-        assert_eq!((seconds("30s"), seconds("5m"), seconds("1h30m")), (Ok(30), Ok(300), Ok(5400)));
-        assert!(seconds("yesterday").is_err() && seconds("0s").is_err());
-    }
 }

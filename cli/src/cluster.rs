@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::{DoctorArgs, DownArgs, EnvArgs, NodeAgentArgs, NodeArgs, NodeChange, Output, Shell};
 use crate::up::{clouds, folder, say};
-use crate::{Done, print, print_json};
+use crate::{Done, print, print_value};
 
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
@@ -74,9 +74,9 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Done {
     let findings = doctor::examine(&folder(&args.data)?);
     match args.output {
         Output::Text => findings.iter().for_each(|finding| say(&finding.to_string())),
-        Output::Json => {
+        Output::Json | Output::Yaml => {
             let findings: Vec<Value> = findings.iter().map(as_json).collect();
-            print_json(&json!({ "findings": findings }))?;
+            print_value(&json!({ "findings": findings }), args.output)?;
         }
     }
     let good = findings.iter().all(doctor::Finding::is_bearable);

@@ -12,9 +12,9 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::args::{Output, TargetArgs};
+use crate::args::{ClusterArgs, Listing};
 use crate::cluster::block_on;
-use crate::{Done, print, print_json, target};
+use crate::{Done, print, print_json, print_yaml, target};
 
 /// How often a drain is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -41,10 +41,10 @@ pub(crate) const DRAIN_CODES: &str = "Exit code 0: the host is empty. 1: it is n
 #[derive(Debug, ClapArgs)]
 pub(crate) struct HypervisorsArgs {
     #[command(flatten)]
-    target: TargetArgs,
+    cluster: ClusterArgs,
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    output: Listing,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -53,7 +53,7 @@ pub(crate) struct DrainArgs {
     #[arg(value_name = "NODE")]
     name: String,
     #[command(flatten)]
-    target: TargetArgs,
+    cluster: ClusterArgs,
     /// What is done to the host and by whom, for people who read it in Nova
     #[arg(long, default_value = "drained with c5c3 drain")]
     reason: String,
@@ -63,26 +63,31 @@ pub(crate) struct DrainArgs {
     /// End the maintenance: the host takes servers again
     #[arg(long, conflicts_with_all = ["dry_run", "reason"])]
     undo: bool,
+    /// Stay until the host is empty, which is so without it, too
+    #[arg(short, long)]
+    wait: bool,
     /// Do not stay until it is done
-    #[arg(long)]
+    #[arg(long, conflicts_with = "wait")]
     no_wait: bool,
     /// How many seconds to stay
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     timeout: u64,
 }
 
-async fn client(args: &TargetArgs) -> Result<Client, String> {
-    let config = target::config(args, None).await?;
+/// Hypervisors are in no namespace: that of the arguments is taken, as kubectl takes it, and means nothing.
+async fn client(args: &ClusterArgs) -> Result<Client, String> {
+    let config = target::config(&args.target, args.data.as_deref()).await?;
     Client::try_from(config).map_err(|error| format!("no cluster: {}", target::root(&error)))
 }
 
 pub(crate) fn list(args: &HypervisorsArgs) -> Done {
     block_on(async {
-        let hosts: Api<Hypervisor> = Api::all(client(&args.target).await?);
+        let hosts: Api<Hypervisor> = Api::all(client(&args.cluster).await?);
         let all = hosts.list(&ListParams::default()).await.map_err(|error| unread(&error))?.items;
         match args.output {
-            Output::Text => print(&table(&all))?,
-            Output::Json => print_json(&json!(all.iter().map(row).collect::<Vec<_>>()))?,
+            Listing::Table | Listing::Wide => print(&table(&all, args.output == Listing::Wide))?,
+            Listing::Json => print_json(&json!(all.iter().map(row).collect::<Vec<_>>()))?,
+            Listing::Yaml => print_yaml(&json!(all.iter().map(row).collect::<Vec<_>>()))?,
         };
         let well = all.iter().all(|host| state(host).is_some_and(|state| state.status == ConditionStatus::True));
         Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -113,48 +118,58 @@ fn row(host: &Hypervisor) -> serde_json::Value {
         "state": state.and_then(|state| state.reason.clone()).unwrap_or_else(|| "Unknown".into()),
         "maintenance": word(host.spec.maintenance),
         "instances": status.num_instances,
+        "hypervisor": status.hypervisor_version,
+        "libvirt": status.lib_virt_version,
+        "aggregates": status.aggregates.iter().map(|aggregate| aggregate.name.clone()).collect::<Vec<_>>(),
         "message": state.and_then(|state| state.message.clone()).unwrap_or_default(),
     })
 }
 
-fn table(hosts: &[Hypervisor]) -> String {
+fn table(hosts: &[Hypervisor], wide: bool) -> String {
     if hosts.is_empty() {
         return "there are no hypervisors; label a node with node-role.kubernetes.io/hypervisor\n".into();
     }
-    let heads = ["NAME", "ZONE", "STATE", "MAINTENANCE", "INSTANCES", "WHY"].map(ToOwned::to_owned);
+    let mut heads = vec!["NAME", "ZONE", "STATE", "MAINTENANCE", "INSTANCES"];
+    if wide {
+        heads.extend(["HYPERVISOR", "LIBVIRT", "AGGREGATES"]);
+    }
+    let last = heads.len();
+    heads.push("WHY");
     let text = |value: &serde_json::Value| match value {
         serde_json::Value::Null => "-".to_owned(),
         serde_json::Value::String(text) if text.is_empty() => "-".to_owned(),
         serde_json::Value::String(text) => text.replace('\n', "; "),
         other => other.to_string(),
     };
-    let mut rows = vec![heads];
+    let mut rows: Vec<Vec<String>> = vec![heads.into_iter().map(ToOwned::to_owned).collect()];
     for host in hosts {
         let row = row(host);
         let why = if row["state"] == "Ready" { "-".to_owned() } else { text(&row["message"]) };
-        rows.push([
-            text(&row["name"]),
-            text(&row["zone"]),
-            text(&row["state"]),
-            text(&row["maintenance"]),
-            text(&row["instances"]),
-            why,
-        ]);
+        let mut cells: Vec<String> =
+            ["name", "zone", "state", "maintenance", "instances"].iter().map(|field| text(&row[*field])).collect();
+        if wide {
+            let aggregates = row["aggregates"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+            let aggregates = aggregates.collect::<Vec<_>>().join(",");
+            cells.extend([text(&row["hypervisor"]), text(&row["libvirt"]), text(&json!(aggregates))]);
+        }
+        cells.push(why);
+        rows.push(cells);
     }
-    let widths: Vec<usize> = (0..5).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> =
+        (0..last).map(|column| rows.iter().map(|row| row[column].len()).max().unwrap_or(0)).collect();
     let mut table = String::new();
     for row in &rows {
         for (cell, width) in row.iter().zip(widths.iter().copied()) {
             let _ = write!(table, "{cell:width$}   ");
         }
-        let _ = writeln!(table, "{}", row[5]);
+        let _ = writeln!(table, "{}", row[last]);
     }
     table
 }
 
 pub(crate) fn drain(args: &DrainArgs) -> Done {
     block_on(async {
-        let client = client(&args.target).await?;
+        let client = client(&args.cluster).await?;
         let hosts: Api<Hypervisor> = Api::all(client.clone());
         let host = hosts.get_opt(&args.name).await.map_err(|error| unread(&error))?;
         let host =
@@ -170,7 +185,7 @@ pub(crate) fn drain(args: &DrainArgs) -> Done {
             let patch = json!({"spec": {"maintenance": "manual", "maintenanceReason": args.reason}});
             set(&hosts, &args.name, patch).await?;
         }
-        if args.no_wait {
+        if args.no_wait && !args.wait {
             return Ok(ExitCode::SUCCESS);
         }
         follow(&client, &args.name, Duration::from_secs(args.timeout)).await
@@ -289,7 +304,9 @@ mod tests {
     #[test]
     fn a_table_says_why_a_host_takes_no_servers() {
         let ready = json!([{"type": "Ready", "status": "False", "reason": "Disabled", "message": "by a person"}]);
-        let table = table(&[host(json!({"conditions": ready, "numInstances": 2}))]);
+        let hosts = [host(json!({"conditions": ready, "numInstances": 2, "hypervisorVersion": "10.0.0"}))];
+        assert!(table(&hosts, true).contains("HYPERVISOR   LIBVIRT   AGGREGATES   WHY"));
+        let table = table(&hosts, false);
         let row: Vec<&str> =
             table.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         assert_eq!(row, ["hv-1", "az-1", "Disabled", "-", "2", "by a person"]);

@@ -16,12 +16,15 @@ mod image;
 mod manifests;
 mod monitoring;
 mod operator;
+mod plan;
 mod providers;
+mod redact;
 mod reference;
 mod rotate;
 mod rules;
 mod scheduler;
 mod status;
+mod support;
 mod target;
 mod tempest;
 mod tls;
@@ -37,21 +40,7 @@ use serde_json::json;
 use crate::args::{Args, Command, Output};
 
 fn main() -> ExitCode {
-    let command = Args::parse().command;
-    let looks = matches!(
-        command,
-        Command::Status(_)
-            | Command::Why(_)
-            | Command::Logs(_)
-            | Command::Credentials(_)
-            | Command::Rotate(_)
-            | Command::Hypervisors(_)
-            | Command::Drain(_)
-            | Command::Test(_)
-            | Command::Doctor(_)
-            | Command::Validate(_)
-    );
-    let done = match command {
+    let done = match Args::parse().command {
         Command::Up(args) => up::run(&args),
         Command::Down(args) => cluster::down(&args),
         Command::Backup(args) => backup::backup(&args),
@@ -65,6 +54,8 @@ fn main() -> ExitCode {
         Command::Hypervisors(args) => hypervisors::list(&args),
         Command::Drain(args) => hypervisors::drain(&args),
         Command::Test(args) => tempest::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Support(args) => support::run(&args),
         Command::Doctor(args) => cluster::doctor(&args),
         Command::Node(args) => cluster::node(args),
         Command::NodeAgent(args) => cluster::node_agent(&args),
@@ -87,8 +78,8 @@ fn main() -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         eprintln!("c5c3: {error}");
-        // Of a command that looks, 1 says that it saw something that is not as it should be.
-        if looks { ExitCode::from(2) } else { ExitCode::FAILURE }
+        // 1 says that something is not as it should be, of every command; that it could not be done is another thing.
+        ExitCode::from(2)
     })
 }
 
@@ -105,6 +96,19 @@ fn print(text: &str) -> Done {
     }
 }
 
+/// Prints a value as YAML, or as JSON if that is asked for.
+fn print_value(value: &serde_json::Value, output: Output) -> Done {
+    match output {
+        Output::Yaml => print_yaml(value),
+        Output::Text | Output::Json => print_json(value),
+    }
+}
+
+/// Prints a value as YAML.
+fn print_yaml(value: &serde_json::Value) -> Done {
+    print(&serde_saphyr::to_string(value).map_err(|error| format!("cannot write YAML: {error}"))?)
+}
+
 /// Prints a value as JSON.
 fn print_json(value: &serde_json::Value) -> Done {
     print(&format!("{value:#}\n"))
@@ -116,7 +120,9 @@ fn version(output: Output) -> Done {
     let groups: BTreeSet<&str> = kinds.iter().map(c5c3_api::Kind::group).collect();
     match output {
         Output::Text => print(&format!("c5c3 {version}\n{} kinds in {} API groups\n", kinds.len(), groups.len())),
-        Output::Json => print_json(&json!({"version": version, "kinds": kinds.len(), "groups": groups})),
+        Output::Json | Output::Yaml => {
+            print_value(&json!({"version": version, "kinds": kinds.len(), "groups": groups}), output)
+        }
     }
 }
 

@@ -90,6 +90,15 @@ pub(crate) async fn config(args: &TargetArgs, data: Option<&Path>) -> Result<Con
     }
 }
 
+/// The log of the process that runs the cluster, if it is one of this machine.
+pub(crate) fn log_of(args: &TargetArgs, data: Option<&Path>) -> Option<PathBuf> {
+    let Ok(Source::Files(files)) = choose(args, data, &Environment::here()) else { return None };
+    let [kubeconfig] = files.as_slice() else { return None };
+    let folder = kubeconfig.parent().filter(|folder| folder.join("kubeconfig") == *kubeconfig)?;
+    let log = Folder::new(folder).ok()?.log();
+    log.is_file().then_some(log)
+}
+
 async fn read(files: &[PathBuf], context: Option<&str>) -> Result<Config, String> {
     let mut merged = Kubeconfig::default();
     let names = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");

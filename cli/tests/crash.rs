@@ -216,7 +216,7 @@ fn a_second_server_on_the_same_data_is_refused() {
         .output()
         .unwrap();
     let error = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(second.status.code(), Some(1), "{error}");
+    assert_eq!(second.status.code(), Some(2), "{error}");
     assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     assert!(error.contains("another process") || error.contains("in use"), "{error}");
     assert!(!folder.path().join("other").exists());

@@ -1,7 +1,9 @@
-//! `c5c3 status` and `why` on a cluster of others, by what a kubeconfig lets them read.
+//! `c5c3 status`, `why`, `plan` and `support` on a cluster of others, by what a kubeconfig lets them read.
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
+use c5c3_contracts::Contract;
 use c5c3_harness::TestCluster;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -61,7 +63,7 @@ async fn a_watched_status_is_shown_again_when_it_changes() {
     let port = cluster.listen().unwrap();
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_c5c3"));
     command.args(["status", "-w"]).env("KUBECONFIG", port.kubeconfig());
-    let mut watching = command.stdout(std::process::Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut watching = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = tokio::io::BufReader::new(watching.stdout.take().unwrap()).lines();
     let mut until = async |part: &str| {
         while let Some(line) = lines.next_line().await.unwrap() {
@@ -241,6 +243,136 @@ async fn a_rotation_is_asked_for_by_its_name_or_that_of_its_user() {
     assert!(code == Some(2) && text.contains("there are nova-rotation"), "{code:?} {text}");
     let (text, code) = c5c3(port.kubeconfig(), &["rotate", "nova-rotation", "--wait", "--timeout", "1"]).await;
     assert!(code == Some(1) && text.contains("c5c3 why credentialrotation/nova-rotation"), "{code:?} {text}");
+}
+
+/// A cluster with all kinds of ours, and those of others that a small ControlPlane is made of.
+async fn with_kinds() -> TestCluster {
+    let cluster = TestCluster::start().await.unwrap();
+    for kind in c5c3_api::all() {
+        cluster.install(&kind.crd()).await.unwrap();
+    }
+    for (group, plural) in [("k8s.mariadb.com", "mariadbs"), ("rabbitmq.com", "rabbitmqclusters")] {
+        let definition = Contract::find(group, plural).unwrap().definition();
+        cluster.install(&serde_json::from_value(definition).unwrap()).await.unwrap();
+    }
+    cluster
+}
+
+/// Runs a command with a text as its standard input.
+async fn c5c3_reading(kubeconfig: std::path::PathBuf, arguments: Vec<String>, text: String) -> (String, Option<i32>) {
+    let run = move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_c5c3"));
+        command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        (text, output.status.code())
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_tells_what_a_control_plane_becomes_and_writes_nothing() {
+    let cluster = with_kinds().await;
+    let (port, namespace) = (cluster.listen().unwrap(), cluster.namespace().to_owned());
+    let plan = async |spec: &str, more: &[&str]| {
+        let text = format!("apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {{name: lab}}\nspec: {spec}\n");
+        let words = ["plan", "-f", "-", "-n", &namespace].iter().chain(more).map(|word| (*word).to_owned()).collect();
+        c5c3_reading(port.kubeconfig(), words, text).await
+    };
+    let small = "{services: {keystone: {}}}";
+    let (text, code) = plan(small, &[]).await;
+    assert_eq!(code, Some(1), "{text}");
+    for expected in [
+        "+ controlplane/lab",
+        "+ mariadb/mariadb",
+        "+ statefulset/memcached",
+        "+ keystone/keystone",
+        "after mariadb, memcached",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    let (text, _) = plan(small, &["-o", "json"]).await;
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&value["changes"], &value["items"][0]["fate"]), (&json!(true), &json!("created")), "{text}");
+    assert!(value["summary"]["created"].as_u64().unwrap() > 4, "{text}");
+    let resource = |group: &str, kind: &str| ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1alpha1", kind));
+    let planes: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), &namespace, &resource("c5c3.io", "ControlPlane"));
+    assert!(planes.get_opt("lab").await.unwrap().is_none(), "nothing was written");
+    let databases: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client(), &namespace, &resource("k8s.mariadb.com", "MariaDB"));
+    assert!(databases.get_opt("mariadb").await.unwrap().is_none(), "nothing was written");
+
+    let (text, code) = plan("{infrastructure: {mariadb: {replicas: 2}}}", &[]).await;
+    assert!(
+        code == Some(2) && text.starts_with("-:4: controlplane/lab: spec.infrastructure.mariadb.replicas: is even"),
+        "{text}"
+    );
+
+    // What may not be changed is refused as `validate --old` refuses it, and a change is told with its values.
+    let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "lab"},
+        "spec": {"global": {"region": "RegionOne"}, "services": {"keystone": {"replicas": 1}}}});
+    planes.patch("lab", &PatchParams::apply("test").force(), &Patch::Apply(plane)).await.unwrap();
+    let (text, code) = plan("{global: {region: RegionTwo}, services: {keystone: {replicas: 1}}}", &[]).await;
+    assert!(code == Some(2) && text.contains("spec.global.region: cannot be changed"), "{text}");
+    let (text, code) = plan("{global: {region: RegionOne}, services: {keystone: {replicas: 2}}}", &[]).await;
+    assert!(code == Some(1) && text.contains("spec.services.keystone.replicas") && text.contains("1 → 2"), "{text}");
+}
+
+/// Everything in a bundle, as one text.
+fn unpacked(bundle: &std::path::Path) -> String {
+    let output = Command::new("tar").args(["-xzOf", bundle.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_for_support_has_everything_but_secrets() {
+    let cluster = with_kinds().await;
+    let (port, namespace) = (cluster.listen().unwrap(), cluster.namespace().to_owned());
+    let secrets = ["Tr0ub4dor-and-3", "riddleofowls", "p%40ss-in-a-url", "only-in-a-field"];
+    let apply = async |version: &str, kind: &str, name: &str, rest: serde_json::Value| {
+        let (group, plain) = version.split_once('/').unwrap_or(("", version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, plain, kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(cluster.client(), &namespace, &resource);
+        let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
+        api
+    };
+    let data = json!({"stringData": {"username": "keystone", "password": secrets[0], "admin_password": secrets[1]}});
+    apply("v1", "Secret", "keystone-db-credentials", data).await;
+    let spec =
+        json!({"spec": {"services": {"keystone": {"template": {"extraConfig": {"ldap": {"password": secrets[3]}}}}}}});
+    let planes = apply("c5c3.io/v1alpha1", "ControlPlane", "lab", spec).await;
+    let message = format!("mysql://keystone:{}@db refused {} and {}", secrets[2], secrets[0], secrets[1]);
+    let status = json!({"status": {"phase": "Infrastructure", "conditions": [
+        {"type": "Ready", "status": "False", "reason": "Refused", "message": message}]}});
+    planes.patch_status("lab", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let about = json!({"involvedObject": {"kind": "ControlPlane", "name": "lab", "namespace": namespace},
+        "type": "Warning", "reason": "Refused", "message": message, "lastTimestamp": "2026-01-01T00:00:00Z"});
+    apply("v1", "Event", "lab.1", about).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bundle.tar.gz");
+    let words = ["support", "-n", &namespace, "--output", file.to_str().unwrap()].map(ToOwned::to_owned).to_vec();
+    let (text, code) = c5c3_reading(port.kubeconfig(), words, String::new()).await;
+    assert!(text.contains("bundle.tar.gz: ") && matches!(code, Some(0 | 1)), "{code:?} {text}");
+    let all = unpacked(&file);
+    for expected in
+        ["name: lab", "reason: Refused", "keystone-db-credentials", "admin_password", "ControlPlane", "kubernetes:"]
+    {
+        assert!(all.contains(expected), "{expected} is not in\n{all}");
+    }
+    assert!(all.contains("mysql://keystone:<redacted>@db refused <redacted>"), "{all}");
+    for secret in secrets {
+        let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, secret);
+        assert!(!all.contains(secret) && !all.contains(&encoded), "{secret} is in\n{all}");
+    }
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What `c5c3 credentials` and `c5c3 rotate` take, and what their help teaches.
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 
-use crate::args::ClusterArgs;
+use crate::args::{ClusterArgs, Listing};
 
 pub(crate) const LIST_HELP: &str = "Values are never shown, nor read: of Secrets only names, ages and annotations are asked \
     for. Whoever may not list Secrets sees all but their ages.\n\n\
@@ -21,16 +21,6 @@ pub(crate) const ROTATE_HELP: &str = "Asks the operator for it by the annotation
 
 pub(crate) const ROTATE_CODES: &str =
     "Exit code 0: asked for, and with --wait in use. 1: not in use in time. 2: could not ask.";
-
-/// How a list is printed
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Listing {
-    #[default]
-    #[value(alias = "text")]
-    Table,
-    Json,
-    Yaml,
-}
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CredentialsArgs {

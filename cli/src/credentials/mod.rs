@@ -13,11 +13,11 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::args::Listing;
 use crate::cluster::block_on;
 use crate::status::Asked;
-use crate::{Done, print, print_json};
+use crate::{Done, print, print_json, print_yaml};
 
-use args::Listing;
 pub(crate) use args::{CredentialsArgs, LIST_CODES, LIST_HELP, ROTATE_CODES, ROTATE_HELP, RotateArgs};
 
 /// What a credential is.
@@ -111,15 +111,14 @@ pub(crate) fn run(args: &CredentialsArgs) -> Done {
         let credentials = collect::all(&world, &secrets);
         let now = world.now;
         match args.output {
-            Listing::Table if credentials.is_empty() => {
+            Listing::Table | Listing::Wide if credentials.is_empty() => {
                 print("there are no credentials; a ControlPlane makes them: c5c3 status\n")?
             }
-            Listing::Table => print(&table::render(&credentials, &world.unread, now))?,
-            Listing::Json => print_json(&document(&credentials, &world.unread, now))?,
-            Listing::Yaml => {
-                let text = serde_saphyr::to_string(&document(&credentials, &world.unread, now));
-                print(&text.map_err(|error| format!("cannot write YAML: {error}"))?)?
+            Listing::Table | Listing::Wide => {
+                print(&table::render(&credentials, &world.unread, now, args.output == Listing::Wide))?
             }
+            Listing::Json => print_json(&document(&credentials, &world.unread, now))?,
+            Listing::Yaml => print_yaml(&document(&credentials, &world.unread, now))?,
         };
         let is_bad = |credential: &Credential| credential.is_expired(now) || credential.says.is_some();
         Ok(if credentials.iter().any(is_bad) { ExitCode::FAILURE } else { ExitCode::SUCCESS })

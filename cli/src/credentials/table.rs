@@ -10,13 +10,17 @@ use super::{Credential, Rotation};
 const MOST: usize = 2;
 
 /// The table, below it what is wrong with single ones, and what could not be read.
-pub(super) fn render(credentials: &[Credential], unread: &[String], now: Timestamp) -> String {
+pub(super) fn render(credentials: &[Credential], unread: &[String], now: Timestamp, wide: bool) -> String {
     let several = credentials.iter().any(|credential| credential.namespace != credentials[0].namespace);
     let mut rows = vec![
         ["NAMESPACE", "OF", "CREDENTIAL", "SECRET", "USED BY", "AGE", "ROTATES", "EXPIRES"].map(str::to_owned).to_vec(),
     ];
-    rows.extend(credentials.iter().map(|credential| row(credential, now)));
-    if !several {
+    rows.extend(credentials.iter().map(|credential| row(credential, now, if wide { usize::MAX } else { MOST })));
+    if wide {
+        let objects = credentials.iter().map(|credential| credential.object.clone());
+        rows.iter_mut().zip(["OBJECT".to_owned()].into_iter().chain(objects)).for_each(|(row, cell)| row.push(cell));
+    }
+    if !several && !wide {
         for row in &mut rows {
             row.remove(0);
         }
@@ -40,10 +44,10 @@ pub(super) fn render(credentials: &[Credential], unread: &[String], now: Timesta
     text
 }
 
-fn row(credential: &Credential, now: Timestamp) -> Vec<String> {
-    let mut used_by = credential.used_by.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
-    if credential.used_by.len() > MOST {
-        let _ = write!(used_by, " and {} more", credential.used_by.len() - MOST);
+fn row(credential: &Credential, now: Timestamp, most: usize) -> Vec<String> {
+    let mut used_by = credential.used_by.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if credential.used_by.len() > most {
+        let _ = write!(used_by, " and {} more", credential.used_by.len() - most);
     }
     let rotates = match credential.rotation {
         Rotation::At(time) => distance(time, now),

@@ -96,7 +96,7 @@ fn secrets() -> Secrets {
 fn every_credential_is_listed_with_its_owner_its_use_and_its_times() {
     let world = world(cloud());
     let credentials = collect::all(&world, &secrets());
-    insta::assert_snapshot!(table::render(&credentials, &["nodes (not allowed)".to_owned()], world.now));
+    insta::assert_snapshot!(table::render(&credentials, &["nodes (not allowed)".to_owned()], world.now, false));
 }
 
 #[test]

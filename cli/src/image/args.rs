@@ -9,6 +9,7 @@ use super::import::ImportArgs;
 use super::registry::{PullArgs, PushArgs};
 use super::supply::{ExportArgs, SbomArgs};
 use super::trust::{KeygenArgs, SignArgs, VerifyArgs};
+use crate::args::Listing;
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
@@ -25,8 +26,13 @@ pub(crate) enum ImageCommand {
         what is interrupted goes on where it was. Debian packages come from where this machine's apt gets them, or from\n\
         C5C3_DEBIAN_MIRROR; Python packages from where UV_DEFAULT_INDEX says, or else from PyPI.")]
     Build(BuildArgs),
-    /// List all images, and how large those are that were built: their own layers, and with those that they share
-    List(WhereArgs),
+    /// List all images of a release with their digests, and how large those are that were built
+    #[command(after_help = "Examples:\n  c5c3 image list --release 2026.1\n  \
+        c5c3 image list -o wide      # with the names that pods use, and digests\n  \
+        c5c3 image list --release 2026.1 -o json\n\n\
+        OWN is the size of an image's own layers, SIZE that with the layers that it shares. An image that was not built has \n\
+        no digest: c5c3 image build NAME.")]
+    List(ListArgs),
     /// Show how an image is run, its names, layers, packages and patches
     #[command(after_help = "Example:\n  c5c3 image inspect nova --release 2026.1")]
     Inspect(OneArgs),
@@ -72,6 +78,7 @@ pub(crate) enum ImageCommand {
     Guest(GuestArgs),
     /// Send images to a registry, with their bills of materials and signatures
     #[command(after_help = "Examples:\n  c5c3 image push keystone glance\n  \
+        c5c3 image push --all --release 2026.1 --to registry.example.org/cloud\n  \
         c5c3 image push keystone --to 127.0.0.1:5000/lab --plain-http\n  \
         c5c3 image push ghcr.io/c5c3/keystone:28.0.0-p0-main-a1b2c3d    # this tag alone")]
     Push(PushArgs),
@@ -127,6 +134,15 @@ pub(crate) struct BuildArgs {
     /// Add the tags VERSION-pN-BRANCH-COMMIT, which is never given again, BRANCH and COMMIT
     #[arg(long, value_name = "BRANCH@COMMIT", value_parser = origin)]
     pub(crate) origin: Option<c5c3_images::version::Origin>,
+    #[command(flatten)]
+    pub(crate) place: WhereArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Listing,
     #[command(flatten)]
     pub(crate) place: WhereArgs,
 }

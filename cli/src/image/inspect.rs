@@ -2,26 +2,63 @@
 
 use std::fmt::Write as _;
 
-use c5c3_images::{Builder, BuiltImage};
+use c5c3_images::{Builder, BuiltImage, PlannedImage, REGISTRY};
 
-use super::args::{OneArgs, WhereArgs};
+use serde_json::{Value, json};
+
+use super::args::{ListArgs, OneArgs, WhereArgs};
 use super::{builder, mebibytes};
-use crate::{Done, print};
+use crate::args::Listing;
+use crate::{Done, print, print_json, print_yaml};
 
-pub(crate) fn list(args: &WhereArgs) -> Done {
-    let builder = builder(args)?;
+pub(crate) fn list(args: &ListArgs) -> Done {
+    let builder = builder(&args.place)?;
     let said = |error: c5c3_images::Error| error.to_string();
     let images: Vec<_> = builder.catalogue.images().collect();
     let names: Vec<_> = images.iter().map(|image| image.name.as_str()).collect();
     let (plan, built) = (builder.plan(&names).map_err(said)?, builder.built(&names).map_err(said)?);
+    let all = || plan.images.iter().zip(&built);
+    let items: Vec<Value> = all().map(|(image, built)| item(image, built.as_ref())).collect();
+    let document = json!({"release": args.place.release, "images": items});
+    match args.output {
+        Listing::Table => {}
+        Listing::Wide => return print(&wide(&items)),
+        Listing::Json => return print_json(&document),
+        Listing::Yaml => return print_yaml(&document),
+    }
     let mut text = format!("{:<16} {:<10} {:>9} {:>9}  {}\n", "NAME", "VERSION", "OWN", "SIZE", "TITLE");
-    for (image, built) in plan.images.iter().zip(built) {
+    for (image, built) in all() {
         let size = |of: fn(&BuiltImage) -> u64| built.as_ref().map_or("-".to_owned(), |built| mebibytes(of(built)));
         let (own, size) = (size(BuiltImage::own_size), size(BuiltImage::size));
         let (name, title) = (&image.definition.name, &image.definition.title);
         let _ = writeln!(text, "{name:<16} {:<10} {own:>9} {size:>9}  {title}", image.version);
     }
     print(&text)
+}
+
+/// An image of a list. One that was not built has no digest and no size.
+fn item(image: &PlannedImage, built: Option<&BuiltImage>) -> Value {
+    let name = &image.definition.name;
+    let usual = format!("{REGISTRY}/{name}:{}", image.version);
+    let names = built.map_or_else(|| vec![usual], |built| built.references.iter().map(ToString::to_string).collect());
+    json!({
+        "name": name, "version": image.version, "title": image.definition.title, "references": names,
+        "digest": built.map(|built| built.manifest.digest().to_string()), "bytes": built.map(BuiltImage::size),
+        "ownBytes": built.map(BuiltImage::own_size),
+    })
+}
+
+/// Each image by the name that pods use, with its digest.
+fn wide(items: &[Value]) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let widest = items.iter().map(|item| text(&item["references"][0]).len()).max().unwrap_or_default();
+    let mut table = format!("{:<16} {:<10} {:<widest$}  {}\n", "NAME", "VERSION", "IMAGE", "DIGEST");
+    for item in items {
+        let [name, version, image, digest] =
+            [&item["name"], &item["version"], &item["references"][0], &item["digest"]].map(text);
+        let _ = writeln!(table, "{name:<16} {version:<10} {image:<widest$}  {digest}");
+    }
+    table
 }
 
 /// An image as it is defined now, if it is built.

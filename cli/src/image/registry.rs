@@ -47,8 +47,11 @@ impl RegistryArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
     /// Which images: keystone, which goes under all of its tags, or one name in full
-    #[arg(required = true)]
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
     names: Vec<String>,
+    /// All images of the release, which have to be built
+    #[arg(long)]
+    all: bool,
     /// Where to, instead of what the names say: keystone goes to HOST/PATH/keystone
     #[arg(long, value_name = "HOST/PATH")]
     to: Option<String>,
@@ -59,7 +62,8 @@ pub(crate) struct PushArgs {
 }
 
 pub(crate) fn push(args: &PushArgs) -> Done {
-    let (layout, images) = find(&args.place, &args.names)?;
+    let names = if args.all { all(&args.place)? } else { args.names.clone() };
+    let (layout, images) = find(&args.place, &names)?;
     let runtime = runtime()?;
     let mut text = String::new();
     for image in &images {
@@ -74,6 +78,11 @@ pub(crate) fn push(args: &PushArgs) -> Done {
         }
     }
     print(&text)
+}
+
+/// The names of all images of a release.
+fn all(place: &WhereArgs) -> Result<Vec<String>, String> {
+    Ok(builder(place)?.catalogue.images().map(|image| image.name.clone()).collect())
 }
 
 #[derive(Debug, Args)]

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use crate::args::{ClusterArgs, LogsArgs, Output, StatusArgs, WhyArgs};
 use crate::cluster::block_on;
-use crate::{Done, print, print_json, target};
+use crate::{Done, print, print_value, target};
 
 pub(crate) use fields::place_of;
 pub(crate) use overview::trees as overview;
@@ -155,12 +155,18 @@ pub(crate) fn logs(args: &LogsArgs) -> Done {
     })?
 }
 
+/// What keeps the cluster from being ready, as `c5c3 why` says it; nothing when it is.
+pub(crate) fn causes(world: &World) -> Vec<Tree> {
+    cause::trees(world, &cause::unasked(world))
+}
+
 /// Prints trees, or `none` when there are none.
 fn shown(trees: &[Tree], world: &World, output: Output, is_ready: bool, none: &str) -> Done {
     match output {
-        Output::Json => {
+        Output::Json | Output::Yaml => {
             let items: Vec<Value> = trees.iter().map(Tree::json).collect();
-            print_json(&json!({"ready": is_ready, "items": items, "notListed": world.unread, "unready": world.unready}))
+            let value = json!({"ready": is_ready, "items": items, "notListed": world.unread, "unready": world.unready});
+            print_value(&value, output)
         }
         Output::Text if trees.is_empty() && world.unready.is_none() => print(none),
         Output::Text => print(&text(trees, world)),

@@ -8,7 +8,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use crate::args::Output;
-use crate::{Done, print, print_json};
+use crate::{Done, print, print_value};
 
 /// The domain and the id, if a path is about a workload.
 pub(super) fn workload(path: &str) -> Option<(SchedulingDomain, &str)> {
@@ -49,7 +49,9 @@ pub(super) async fn why(
         ));
     }
     match output {
-        Output::Json => print_json(&serde_json::to_value(&found).map_err(|error| error.to_string())?)?,
+        Output::Json | Output::Yaml => {
+            print_value(&serde_json::to_value(&found).map_err(|error| error.to_string())?, output)?
+        }
         Output::Text => print(&found.iter().map(|decision| text(decision)).collect::<Vec<_>>().join("\n"))?,
     };
     let placed = |one: &&Decision| one.status.as_ref().is_some_and(|status| status.target_host.is_some());

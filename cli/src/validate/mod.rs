@@ -63,6 +63,41 @@ pub(crate) fn problems(path: &Path) -> Vec<String> {
     read(path).into_iter().flat_map(lines).collect()
 }
 
+/// An object of a file, to be checked.
+pub(crate) struct Checked {
+    file: String,
+    document: Document,
+}
+
+impl Checked {
+    pub(crate) fn value(&self) -> &Value {
+        &self.document.value
+    }
+
+    /// Takes the object to be this, such as with the namespace that it does not name. Its lines stay.
+    pub(crate) fn set(&mut self, value: Value) {
+        self.document.value = value;
+    }
+
+    /// What is wrong with it, a line each.
+    pub(crate) fn problems(&self, old: &[Value], operators: &[Operator]) -> Vec<String> {
+        check(&self.file, &self.document, old, operators)
+    }
+}
+
+/// The objects of a file or a folder; `Err` is the line to print in the place of a file that cannot be read.
+pub(crate) fn checked(path: &Path) -> Vec<Result<Checked, String>> {
+    let of_file = |(file, documents): (String, Vec<Document>)| {
+        documents.into_iter().map(move |document| Checked { file: file.clone(), document })
+    };
+    let all = read(path).into_iter().map(|read| read.map(|found| of_file(found).collect::<Vec<_>>()));
+    all.flat_map(|read| match read {
+        Ok(found) => found.into_iter().map(Ok).collect(),
+        Err(line) => vec![Err(line)],
+    })
+    .collect()
+}
+
 /// What was looked at, when nothing was wrong with it.
 fn summary(checked: usize, skipped: usize) -> String {
     let objects = if checked == 1 { "object" } else { "objects" };
@@ -75,7 +110,7 @@ fn summary(checked: usize, skipped: usize) -> String {
 }
 
 /// Whether an object is of a kind of another project.
-fn is_foreign(object: &Value) -> bool {
+pub(crate) fn is_foreign(object: &Value) -> bool {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let is_ours = c5c3_api::all().iter().any(|known| known.group() == group(version));
     !version.is_empty() && object["kind"].is_string() && !is_ours

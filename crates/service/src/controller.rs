@@ -7,6 +7,7 @@ use c5c3_api::Problem;
 use c5c3_api::blocks::{ServiceAccount, ServiceIdentity};
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::openstack::ServiceObject;
+use c5c3_kit::preview::Ahead;
 use c5c3_kit::retention::Retained;
 use c5c3_kit::{Controller, Inputs, KindRef, Plan, Probe, Ref, Verdict, Wait};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -154,6 +155,12 @@ where
         let plan = service_plan.plan().upgrading(progress.phase.is_some());
         let signs_in = (service_plan.identity(), service_plan.accounts());
         with_status(told(plan, &parts.recorded, progress), &parts, progress, inputs, signs_in)
+    }
+
+    fn ahead(&self, valid: &Valid, inputs: &Inputs<S::Kind>) -> Vec<Ahead> {
+        let Valid { resolved, migration_phase, progress } = valid;
+        let (parts, resolved, migration_phase) = (Parts::<S>::new(inputs), resolved.as_ref(), *migration_phase);
+        ServicePlan { inputs, parts: &parts, resolved, migration_phase, progress }.ahead()
     }
 
     /// Steps of the service's own, and whether the API answers. What the rest stands on is not looked for: nothing of it changes.

@@ -15,6 +15,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod accounts_in_use;
+mod ahead;
 pub mod api;
 pub mod backing_services;
 pub mod backup;

@@ -16,7 +16,7 @@ use crate::world::{Stage, keystone, stage};
 use c5c3_stage::{PATIENCE, ready_is};
 
 /// The version of every object in the namespace.
-async fn versions(stage: &Stage) -> BTreeMap<String, String> {
+pub async fn versions(stage: &Stage) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     let kinds = [
         ("v1", "Secret"),

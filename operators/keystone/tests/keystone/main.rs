@@ -4,6 +4,7 @@ mod fields;
 mod keys;
 mod life;
 mod plans;
+mod previews;
 mod rights;
 mod rotations;
 mod runs;
