@@ -87,6 +87,16 @@ PRIVILEGED = {
     "cinder": ["cinder.privsep", "os_brick.privileged"],
 }
 
+# Modules that patches of ours add (images/releases/*/patches), with their section and the types of their options: what is
+# installed for the list has no patches.
+PATCHED = {
+    "nova": {
+        "external_scheduler": {
+            "endpoint": "text", "token_file": "text", "ca_file": "text", "timeout": "int 1 -", "on_failure": "choice closed open",
+        },
+    },
+}
+
 # What images leave out (images/releases/*/overrides) although the module that lists the options imports it.
 LEFT_OUT = {"cinder": ["googleapiclient"]}
 
@@ -210,6 +220,8 @@ def options(service):
         found.add(section, members)
     for section, members in privileged_sections(service):
         found.add(section, members)
+    for section, types in PATCHED.get(service, {}).items():
+        found.sections.setdefault(section, {}).update(types)
     for section, members in registered(cfg.CONF):
         if section == "oslo_messaging_metrics":
             found.add(section, members)

@@ -22,6 +22,7 @@ type Make = fn(bool) -> Operator;
 const OPERATORS: &[(&str, Make)] = &[
     ("cinder", c5c3_operator_cinder::operator),
     ("controlplane", c5c3_operator_controlplane::operator),
+    ("cortex", c5c3_operator_cortex::operator),
     ("glance", c5c3_operator_glance::operator),
     ("ha", c5c3_operator_ha::operator),
     ("hypervisor", c5c3_operator_hypervisor::operator),

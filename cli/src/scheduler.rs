@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use c5c3_cortex::Domain;
 use c5c3_cortex_server::Settings;
 use c5c3_kit::http::{self, Readiness};
 use c5c3_kit::leader::Election;
@@ -34,6 +35,12 @@ pub(crate) struct SchedulerArgs {
     /// Folder with tls.crt and tls.key, as a mounted Secret has them
     #[arg(long, value_name = "DIR")]
     certificates: Option<PathBuf>,
+    /// Answer on addresses other than loopback without --certificates: tokens pass the network in the clear
+    #[arg(long, conflicts_with = "certificates")]
+    plaintext: bool,
+    /// The services whose requests are answered, with commas between them; others get 404
+    #[arg(long, value_name = "NAMES", default_value = "nova,cinder,manila", value_parser = Domains::parse)]
+    domains: Domains,
     /// File with the bearer tokens that are let in, one a line; a change counts at once
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
@@ -60,6 +67,21 @@ pub(crate) struct SchedulerArgs {
     log: String,
 }
 
+/// Services that ask; none for an empty text.
+#[derive(Clone, Debug)]
+struct Domains(Vec<Domain>);
+
+impl Domains {
+    fn parse(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let read = |name: &str| Domain::parse(name).ok_or_else(|| format!("{name} is none of nova, cinder and manila"));
+        let mut domains: Vec<Domain> = names.map(read).collect::<Result<_, _>>()?;
+        domains.sort_unstable();
+        domains.dedup();
+        Ok(Self(domains))
+    }
+}
+
 pub(crate) fn run(args: &SchedulerArgs) -> Done {
     let format = match args.log_format {
         LogFormat::Text => Format::Text,
@@ -79,6 +101,8 @@ async fn serve(args: &SchedulerArgs) -> Done {
     let settings = Settings {
         namespace: args.namespace.clone(),
         certificates: args.certificates.clone(),
+        plaintext: args.plaintext,
+        domains: args.domains.0.clone(),
         tokens: args.token_file.clone(),
         election: (!args.no_leader_election).then(|| {
             let identity = format!("{}_{:016x}", operator::hostname(), rand::random::<u64>());

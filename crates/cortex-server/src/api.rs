@@ -20,14 +20,14 @@ const LARGEST_BODY: usize = 16 * 1024 * 1024;
 /// What is wrong, as a status and a line of text.
 type Refused = (StatusCode, String);
 
-/// The routes of the API.
-pub fn routes(state: State) -> Router {
-    Router::new()
-        .route("/scheduler/nova/external", post(nova))
-        .route("/scheduler/cinder/external", post(cinder))
-        .route("/scheduler/manila/external", post(manila))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .with_state(state)
+/// The routes of the API, of the services whose requests are answered.
+pub fn routes(state: State, domains: &[Domain]) -> Router {
+    let add = |routes: Router<State>, domain: &Domain| match domain {
+        Domain::Nova => routes.route("/scheduler/nova/external", post(nova)),
+        Domain::Cinder => routes.route("/scheduler/cinder/external", post(cinder)),
+        Domain::Manila => routes.route("/scheduler/manila/external", post(manila)),
+    };
+    domains.iter().fold(Router::new(), add).layer(DefaultBodyLimit::max(LARGEST_BODY)).with_state(state)
 }
 
 async fn nova(state: Extract<State>, headers: HeaderMap, body: Bytes) -> Response {

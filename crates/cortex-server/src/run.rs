@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use c5c3_api::cortex::Decision;
+use c5c3_cortex::Domain;
 use c5c3_kit::http::{PendingStart, Readiness};
 use c5c3_kit::leader::{Candidate, Election};
 use c5c3_kit::metrics::Metrics;
@@ -27,6 +28,10 @@ pub struct Settings {
     pub namespace: String,
     /// Folder with `tls.crt` and `tls.key`; without one only loopback is listened on.
     pub certificates: Option<PathBuf>,
+    /// Whether tokens may pass the network in the clear.
+    pub plaintext: bool,
+    /// The services whose requests are answered.
+    pub domains: Vec<Domain>,
     /// File with the bearer tokens, one a line.
     pub tokens: PathBuf,
     /// How the one that decides is elected; only where no other copy runs it may be absent.
@@ -44,7 +49,8 @@ pub struct Settings {
 pub enum Error {
     /// A token would pass the network in the clear.
     #[error(
-        "{0} is reached over the network, and tokens must not pass it in the clear; give a certificate, or listen on loopback"
+        "{0} is reached over the network, and tokens must not pass it in the clear; give a certificate, listen on loopback, or \
+         allow it with --plaintext"
     )]
     Plaintext(SocketAddr),
     /// The address cannot be served on, or the certificate cannot be read.
@@ -62,7 +68,7 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let address = listener.local_addr().map_err(Error::Serve)?;
-    if settings.certificates.is_none() && !address.ip().is_loopback() {
+    if settings.certificates.is_none() && !settings.plaintext && !address.ip().is_loopback() {
         return Err(Error::Plaintext(address));
     }
     let (state, decisions) =
@@ -108,7 +114,7 @@ pub async fn run(
     };
     let certificates = settings.certificates;
     let served = async {
-        let routes = routes(state.clone());
+        let routes = routes(state.clone(), &settings.domains);
         if let Some(folder) = certificates {
             return serve_routes(listener, routes, Certificates::in_folder(folder), stop.clone()).await;
         }
@@ -116,7 +122,8 @@ pub async fn run(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         axum::serve(listener, routes).with_graceful_shutdown(stop.clone().cancelled_owned()).await
     };
-    tracing::info!(%address, "serving /scheduler/{{nova,cinder,manila}}/external");
+    let domains: Vec<&str> = settings.domains.iter().map(|domain| domain.as_str()).collect();
+    tracing::info!(%address, domains = domains.join(","), "serving /scheduler/DOMAIN/external");
     // A server that cannot start ends everything; one that was stopped waits for what is still to be written down.
     let ended = tokio::try_join!(served, async {
         lead.await;

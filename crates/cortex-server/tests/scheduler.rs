@@ -7,6 +7,7 @@ use std::time::Duration;
 use c5c3_api::blocks::ConditionStatus;
 use c5c3_api::cortex::{Decision, Pipeline};
 use c5c3_api::hypervisor::Hypervisor;
+use c5c3_cortex::Domain;
 use c5c3_cortex_server::{Error, Settings, run};
 use c5c3_harness::TestCluster;
 use c5c3_kit::http::Readiness;
@@ -93,6 +94,8 @@ fn settings(namespace: &str, tokens: &Path, decisions: usize) -> Settings {
     Settings {
         namespace: namespace.to_owned(),
         certificates: None,
+        plaintext: false,
+        domains: Domain::ALL.into(),
         tokens: tokens.to_owned(),
         election: None,
         promise: Duration::from_mins(10),

@@ -27,6 +27,8 @@ pub struct Mount {
     path: String,
     source: Source,
     sub_path: Option<String>,
+    /// Whether the pod starts without the Secret, and the files appear with it.
+    optional: bool,
     /// Whether mounts that appear below it later are seen on the other side, too.
     propagation: Option<&'static str>,
 }
@@ -56,7 +58,7 @@ enum Source {
 
 impl Mount {
     fn new(name: &str, path: &str, source: Source) -> Self {
-        Self { name: name.into(), path: path.into(), source, sub_path: None, propagation: None }
+        Self { name: name.into(), path: path.into(), source, sub_path: None, optional: false, propagation: None }
     }
 
     /// A Secret's keys as files. Those of a pod that runs follow the Secret.
@@ -105,6 +107,11 @@ impl Mount {
         Self { sub_path: Some(sub_path.into()), ..self }
     }
 
+    /// Starts the pod without the Secret, or without its keys. Their files appear when they do.
+    pub fn optional(self) -> Self {
+        Self { optional: true, ..self }
+    }
+
     /// Shares mounts that appear below it later, in both directions. It needs a privileged container.
     pub fn bidirectional(self) -> Self {
         Self { propagation: Some("Bidirectional"), ..self }
@@ -125,6 +132,7 @@ impl Mount {
                     secret_name: Some(name.clone()),
                     default_mode: Some(MODE),
                     items: Some(items.iter().map(item).collect::<Vec<_>>()).filter(|items| !items.is_empty()),
+                    optional: self.optional.then_some(true),
                     ..SecretVolumeSource::default()
                 };
                 Volume { secret: Some(secret), ..volume }

@@ -66,9 +66,6 @@ const NOT_BUILT: &[Release] = &[
     Release { name: "2026.2", slurp: false, versions: &[] },
 ];
 
-/// Services of other projects, which build their own images: the same version with every release.
-pub const EXTERNAL_VERSIONS: &[(&str, &str)] = &[("cortex", "0.5.0")];
-
 impl Release {
     /// A release that images are built for.
     pub fn of(name: &str) -> Option<&'static Self> {
@@ -82,7 +79,7 @@ impl Release {
 
     /// The version of a service; none of one that is not known.
     pub fn version(&self, service: &str) -> Option<&'static str> {
-        self.versions.iter().chain(EXTERNAL_VERSIONS).find(|(name, _)| *name == service).map(|(_, version)| *version)
+        self.versions.iter().find(|(name, _)| *name == service).map(|(_, version)| *version)
     }
 
     /// The releases that this one may be upgraded to directly, the nearest first: the next one, and from a SLURP release the

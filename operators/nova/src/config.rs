@@ -36,6 +36,11 @@ pub(crate) const OWNED: &[Owned] = &[
     ("wsgi", "api_paste_config", "use spec.middleware"),
     ("neutron", "service_metadata_proxy", "it is always on"),
     ("neutron", "metadata_proxy_shared_secret", "it is made once, in the Secret NAME-metadata-proxy"),
+    ("external_scheduler", "endpoint", "use spec.scheduler.externalScheduler.endpoint"),
+    ("external_scheduler", "token_file", "use spec.scheduler.externalScheduler.tokenSecretRef"),
+    ("external_scheduler", "ca_file", "use spec.scheduler.externalScheduler.caSecretRef"),
+    ("external_scheduler", "timeout", "use spec.scheduler.externalScheduler.timeout"),
+    ("external_scheduler", "on_failure", "use spec.scheduler.externalScheduler.onFailure"),
     ("DEFAULT", "host", "services are known by the host name of their pod"),
     ("DEFAULT", "state_path", "no other folder can be written to"),
 ];
@@ -103,6 +108,7 @@ pub(crate) fn configure(nova: &Nova, backing: &BackingServices, conf: &mut Ini) 
     // Hypervisors are upgraded after everything else, one by one.
     conf.set("upgrade_levels", "compute", "auto")?;
     conf.set("vnc", "enabled", false)?;
+    crate::external_scheduler::configure(nova, &instance, conf)?;
     Ok(())
 }
 

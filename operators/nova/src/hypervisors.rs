@@ -30,6 +30,7 @@ const NOT_FOR_COMPUTES: &[&str] = &[
     "api_database",
     "conductor",
     "database",
+    "external_scheduler",
     "keystone_authtoken",
     "oslo_middleware",
     "oslo_policy",
@@ -49,6 +50,7 @@ pub(crate) fn conf(spec: &NovaSpec, resolved: &Resolved, cell: &str) -> Result<I
     config::broker(resolved.backing.bus_named(cell), &mut conf)?;
     conf.remove("neutron", "service_metadata_proxy");
     conf.remove("neutron", "metadata_proxy_shared_secret");
+    conf.remove("filter_scheduler", "weight_classes");
     let default = |conf: &mut Ini, section: &str, key: &str, value: &str| -> Result<(), IniError> {
         if !conf.contains(section, key) {
             conf.set(section, key, value)?;

@@ -5,6 +5,7 @@
 mod cells;
 mod compute;
 mod config;
+mod external_scheduler;
 mod hypervisors;
 mod paste;
 mod steps;
@@ -94,7 +95,11 @@ impl Service for Compute {
                 .chain(compute::pools(spec, instance))
                 .collect(),
             // Placement, Neutron, Glance and Cinder.
-            calls: [8778, 9696, 9292, 8776].map(|port| Egress::new(namespace(), port)).into(),
+            calls: [8778, 9696, 9292, 8776]
+                .map(|port| Egress::new(namespace(), port))
+                .into_iter()
+                .chain(external_scheduler::egress(spec, instance))
+                .collect(),
             secrets: config::secrets(spec, instance),
             components: components(nova, instance),
             migrations: Migrations { after: online_commands(nova), ..Migrations::sync(sync).sections(steps::CHECKED) },
@@ -123,6 +128,7 @@ impl Service for Compute {
         problems.extend(Bus::problems(spec.messaging.as_ref()));
         problems.extend(cache::no_backend(spec.cache.as_ref()));
         problems.extend(paste::PIPELINE.problems(&spec.middleware));
+        problems.extend(external_scheduler::problems(nova));
         if let Some(api) = &spec.api_database {
             problems.extend(Server::problems(Some(api)).map(|wrong| moved(wrong, "spec.apiDatabase", "spec.database")));
         }
@@ -224,6 +230,7 @@ fn components(nova: &Nova, instance: &Instance) -> Vec<Component> {
         .condition("SchedulerReady")
         .replicas(spec.scheduler_replicas());
     let size = spec.scheduler.as_ref().map(|scheduler| &scheduler.workload);
+    let scheduler = external_scheduler::mounts(spec, instance).into_iter().fold(scheduler, Component::mount);
     components.push(common(sized(scheduler, size), MAIN_SERVER, MAIN_BUS));
     components.extend(applications().map(|component| {
         let host = instance.named(&component.name);

@@ -91,7 +91,6 @@ pub(crate) fn steps(plan: &ServicePlan<'_, Compute>) -> OwnSteps {
     let mut after = vec![hypervisors::step(plan), compute::step(plan), rows(plan)];
     after.extend(online(plan));
     after.extend([removal(plan, report.as_ref()), leaving(plan, report.as_ref()), reported(plan, report.as_ref())]);
-    after.extend(external_scheduler(plan));
     OwnSteps {
         before: vec![shared_secret(plan)],
         between: vec![make_cells(plan)],
@@ -285,21 +284,6 @@ fn reported(plan: &ServicePlan<'_, Compute>, report: Option<&Report>) -> Step {
     let step = cells.iter().filter_map(of_cell).fold(step, Step::wait);
     let above = down("nova-conductor", "conductor", spec.conductor_replicas());
     above.into_iter().map(|set| wait(set, "it builds servers in all cells".into())).fold(step, Step::wait)
-}
-
-/// A second opinion on schedulers' choices needs an operator of Cortex and a Nova that asks it.
-fn external_scheduler(plan: &ServicePlan<'_, Compute>) -> Option<Step> {
-    let scheduler = plan.parts.object.spec.scheduler.as_ref()?.external_scheduler.as_ref();
-    let external = scheduler.filter(|external| external.enabled)?;
-    let asked = external.endpoint.as_ref().map_or_else(|| "the Cortex object cortex".to_owned(), ToString::to_string);
-    let own = Ref::namespaced::<Nova>(&plan.parts.instance.namespace, &plan.parts.instance.name);
-    let field = "spec.scheduler.externalScheduler.enabled";
-    let wait = Wait::on(&own)
-        .condition("an external scheduler")
-        .now(format!("sets {field}, and the image of Nova has no patch that asks {asked}"))
-        .look_at(format!("{field}: set it to false; Nova's own filters and weighers are used"))
-        .failed("NotSupported");
-    Some(Step::new("SchedulerReady").node("external-scheduler", []).childless().wait(wait))
 }
 
 /// `status.cells`: those of the spec, and those that have left it as long as Nova has them.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Condition, DatabaseName, DatabaseTls, DependencyKind, DependsOn, Host, HttpUrl, Image, KeystoneAuth, NamespacedRef,
-    Port, Replicas, Resources, Scheduling, SecretRef, ServerTls, WaitStatus,
+    Condition, DatabaseName, DatabaseTls, DependencyKind, DependsOn, Host, HttpUrl, Image, KeystoneAuth, LocalRef,
+    NamespacedRef, Port, Replicas, Resources, Scheduling, SecretRef, ServerTls, WaitStatus,
 };
 use crate::catalog::{Rules, problem};
 use crate::openstack::{keeps_schema, keystone_aliases, mistakes};
@@ -42,20 +42,26 @@ pub struct CortexSpec {
     /// How many pods run.
     #[serde(default = "two")]
     pub replicas: Replicas,
-    /// The image; the one of the operator's release when absent.
+    /// The image, which has the program `c5c3`; the one of the operator when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// The PostgreSQL database for what datasources deliver; `cortex` on the server `postgresql`, with the account of
-    /// the Secret `cortex-db-credentials`, when absent.
+    /// Secrets with credentials for the registries that images are pulled from, of type `kubernetes.io/dockerconfigjson`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub image_pull_secrets: Vec<LocalRef>,
+    /// The PostgreSQL database for what datasources deliver; none when absent: decisions are kept as Decision objects. This
+    /// version reads no datasources, and refuses a database with `DatabaseReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<CortexDatabase>,
-    /// How Cortex authenticates; with the Secret `cortex-app-credential-secret` at the object `keystone` when absent.
+    /// How datasources authenticate; with the Secret `cortex-app-credential-secret` at the object `keystone` when absent. The
+    /// scheduler itself calls no service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keystone: Option<KeystoneAuth>,
     /// What Cortex decides on; nothing when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipelines: Option<CortexPipelines>,
-    /// What Cortex knows; only what comes with each request when absent.
+    /// What Cortex knows beside what comes with each request and what Hypervisor objects tell. This version reads none, and
+    /// refuses one that is enabled with `ConfigReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datasources: Option<CortexDatasources>,
     /// TLS on the API; off when absent.
@@ -234,10 +240,16 @@ impl Rules for Cortex {
     fn problems(&self) -> Vec<Problem> {
         let mut problems =
             mistakes(DependencyKind::Cortex, &self.metadata, &self.spec.depends_on, &blocks::ExtraConfig::default());
-        let pipelines = self.spec.pipelines.iter();
-        let each = pipelines.flat_map(|all| [(engine::Domain::Nova, &all.nova), (engine::Domain::Cinder, &all.cinder)]);
-        problems.extend(each.filter_map(|(domain, one)| Some(one.as_ref()?.problems(domain))).flatten());
+        problems.extend(self.spec.pipelines.iter().flat_map(CortexPipelines::problems));
         problems
+    }
+}
+
+impl CortexPipelines {
+    /// Steps that no scheduler knows, each with the nearest that one does.
+    pub fn problems(&self) -> Vec<Problem> {
+        let each = [(engine::Domain::Nova, &self.nova), (engine::Domain::Cinder, &self.cinder)];
+        each.into_iter().filter_map(|(domain, one)| Some(one.as_ref()?.problems(domain))).flatten().collect()
     }
 }
 

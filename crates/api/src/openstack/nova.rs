@@ -11,7 +11,7 @@ use super::shared::replicas;
 use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, CephRbd, Database, DatabaseName, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image,
+    Cache, CephRbd, Database, DatabaseName, DeletionPolicy, DependsOn, Duration, Exposure, ExtraConfig, HttpUrl, Image,
     KeystoneAuth, LocalRef, Messaging, Middleware, NamespacedRef, ObjectName, Operations, Plugin, PolicyOverrides,
     Port, Resources, SecretRef, ServiceStatus, Tls, Workload,
 };
@@ -317,16 +317,41 @@ pub struct NovaScheduler {
     pub external_scheduler: Option<ExternalScheduler>,
 }
 
-/// A scheduler that Nova asks to reorder the hosts it found. It needs a Nova image with the patch for it.
+/// A scheduler that Nova asks to reorder the hosts it found, and to leave some out. It needs a Nova image with the patch for it, as
+/// those of this project have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalScheduler {
     /// Whether it is asked.
     #[serde(default)]
     pub enabled: bool,
-    /// Its address, without the path; the endpoint of the Cortex object `cortex` when absent.
+    /// Its address, without the path; port 8080 of the Service `cortex` with TLS when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<HttpUrl>,
+    /// The Secret with the bearer token, under `token` unless it says otherwise; `cortex-token` when absent. Nova starts without
+    /// it, and reads it for each request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_secret_ref: Option<SecretRef>,
+    /// The Secret with the authorities that the server is verified by, under `ca.crt` unless it says otherwise; when absent
+    /// `cortex-api-tls` for a Service of the cluster, and the authorities of the image for other addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret_ref: Option<SecretRef>,
+    /// What happens when it does not answer.
+    #[serde(default)]
+    pub on_failure: ExternalSchedulerFailure,
+    /// How long Nova waits for an answer, from one second to a minute; five seconds when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+}
+
+/// What happens when an external scheduler does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ExternalSchedulerFailure {
+    /// Nova's own order is kept.
+    #[default]
+    Open,
+    /// No host is found.
+    Closed,
 }
 
 /// The database server and the schemas on it. One account, that of `secretRef`, is used for all.

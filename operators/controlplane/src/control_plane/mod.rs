@@ -1,5 +1,5 @@
-//! ControlPlane: one object that becomes an OpenStack. Infrastructure, Keystone, the catalog, the users and Placement so far; the
-//! objects of the other services are made too, and their status says that no operator acts on them yet.
+//! ControlPlane: one object that becomes an OpenStack: infrastructure, Keystone, the catalog, the users, and the objects of the
+//! services, which their own operators act on.
 
 mod accounts;
 mod ceph;

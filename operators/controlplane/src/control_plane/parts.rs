@@ -379,7 +379,7 @@ pub(crate) static CORTEX: Part = Part {
         Need::When(&CINDER, |spec| spec.cortex_pipelines().contains(&CortexDomain::Cinder)),
     ],
     field: "spec.cortex",
-    operated: false,
+    operated: true,
     holds_data: false,
     accounts: &[],
     asked: |spec| spec.cortex.as_ref().is_some_and(|cortex| cortex.enabled).into(),

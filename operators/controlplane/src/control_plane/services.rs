@@ -3,10 +3,10 @@
 
 use c5c3_api::Problem;
 use c5c3_api::blocks::{PolicyOverrides, Replicas};
-use c5c3_api::c5c3::{Component, ImageStore, Services, Template};
+use c5c3_api::c5c3::{Component, CortexDomain, ImageStore, Services, Template};
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
 use c5c3_api::ext::valkey::binding_secret;
-use c5c3_kit::{Child, KindRef};
+use c5c3_kit::{Child, KindRef, cluster_domain};
 use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
@@ -225,8 +225,12 @@ pub(super) fn nova(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     common(part, spec, cloud, written.policy_overrides.as_ref());
     component(part, spec, "api", written.api.as_ref(), 3);
     component(part, spec, "scheduler", written.scheduler.as_ref(), 2);
-    if cloud.has(&CORTEX) {
+    // Cortex starts after Nova, which asks it from then on.
+    if cloud.has(&CORTEX) && cloud.spec.cortex_pipelines().contains(&CortexDomain::Nova) {
+        let scheme = if cloud.issuer().is_some() { "https" } else { "http" };
+        let endpoint = format!("{scheme}://{}:8080", cluster_domain::service_host(CORTEX.name, &cloud.namespace));
         spec.set("scheduler.externalScheduler.enabled", true, format!("{}.enabled", CORTEX.field));
+        spec.set("scheduler.externalScheduler.endpoint", endpoint, format!("{}.enabled", CORTEX.field));
     }
     component(part, spec, "conductor", written.conductor.as_ref(), 2);
     let clusters =
@@ -278,6 +282,7 @@ pub(super) fn cinder(part: &Part, spec: &mut Spec, cloud: &Cloud) {
 
 pub(super) fn cortex(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let written = cloud.spec.cortex.as_ref().and_then(|cortex| cortex.replicas);
+    spec.maybe("image", cloud.tls_image().map(|image| json!(image)), "spec.global.image.registry");
     spec.set("replicas", replicas(written, 2), format!("{}.replicas", part.field));
     for domain in cloud.spec.cortex_pipelines() {
         let name = json!(domain);

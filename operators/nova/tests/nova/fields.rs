@@ -14,6 +14,14 @@ const OLD_CEPH: &str = r#"{"storage": {"cephSecretRef": {"name": "nova-ceph-cred
 const NO_KEY: &str =
     r#"{"storage": {"rbd": {"cephSecretRef": {"name": "nowhere"}, "cephClientRef": {"name": "keeper"}}}}"#;
 const CORTEX: &str = r#"{"scheduler": {"externalScheduler": {"enabled": true}}}"#;
+const CORTEX_TOKEN: &str =
+    r#"{"scheduler": {"externalScheduler": {"enabled": true, "tokenSecretRef": {"name": "pass"}}}}"#;
+const CORTEX_CA: &str = r#"{"scheduler": {"externalScheduler": {"enabled": true, "caSecretRef": {"name": "notary"}}}}"#;
+const API: &str = r#"{"apiDatabase": {"secretRef": {"name": "nova-api-db-credentials"}}}"#;
+const API_TLS: &str =
+    r#"{"apiDatabase": {"tls": {"caSecretRef": {"name": "mariadb-ca"}, "clientSecretRef": {"name": "db-client"}}}}"#;
+const EXTERNAL: &str = r#"{"apiDatabase": {"host": "db.example.net"}}"#;
+
 const API: &str = r#"{"apiDatabase": {"secretRef": {"name": "nova-api-db-credentials"}}}"#;
 const API_TLS: &str =
     r#"{"apiDatabase": {"tls": {"caSecretRef": {"name": "mariadb-ca"}, "clientSecretRef": {"name": "db-client"}}}}"#;
@@ -178,6 +186,42 @@ const FIELDS: &[Row] = &[
         "scheduler.externalScheduler.endpoint",
         CORTEX,
         r#"{"scheduler": {"externalScheduler": {"endpoint": "http://cortex.example.net:8080"}}}"#,
+        Effect,
+    ),
+    (
+        "scheduler.externalScheduler.tokenSecretRef.name",
+        CORTEX,
+        r#"{"scheduler": {"externalScheduler": {"tokenSecretRef": {"name": "pass"}}}}"#,
+        Effect,
+    ),
+    (
+        "scheduler.externalScheduler.tokenSecretRef.key",
+        CORTEX_TOKEN,
+        r#"{"scheduler": {"externalScheduler": {"tokenSecretRef": {"key": "word"}}}}"#,
+        Effect,
+    ),
+    (
+        "scheduler.externalScheduler.caSecretRef.name",
+        CORTEX,
+        r#"{"scheduler": {"externalScheduler": {"caSecretRef": {"name": "notary"}}}}"#,
+        Effect,
+    ),
+    (
+        "scheduler.externalScheduler.caSecretRef.key",
+        CORTEX_CA,
+        r#"{"scheduler": {"externalScheduler": {"caSecretRef": {"key": "bundle.pem"}}}}"#,
+        Effect,
+    ),
+    (
+        "scheduler.externalScheduler.onFailure",
+        CORTEX,
+        r#"{"scheduler": {"externalScheduler": {"onFailure": "Closed"}}}"#,
+        Effect,
+    ),
+    (
+        "scheduler.externalScheduler.timeout",
+        CORTEX,
+        r#"{"scheduler": {"externalScheduler": {"timeout": "9s"}}}"#,
         Effect,
     ),
     ("scheduler.externalScheduler.enabled", "{}", r#"{"scheduler": {"externalScheduler": {"enabled": true}}}"#, Effect),

@@ -204,11 +204,39 @@ fn users_of_service_auth_call_other_services() {
 }
 
 #[test]
-fn an_external_scheduler_is_told_to_be_unsupported_and_all_else_goes_on() {
+fn an_external_scheduler_is_asked_last_by_the_pods_of_the_scheduler_alone() {
     let plan = world().plan(&nova(&json!({"scheduler": {"externalScheduler": {"enabled": true}}}))).unwrap();
-    let step = plan.steps.iter().find(|step| step.waits.iter().any(|wait| wait.reason() == "NotSupported")).unwrap();
-    assert_eq!(step.condition, "SchedulerReady");
-    assert_eq!(sets(&plan), ["gate-conductor", "gate-conductor-cell1", "gate-scheduler"]);
+    let conf = file(&plan, "gate-config", "nova.conf");
+    let (_, section) = conf.split_once("[external_scheduler]\n").unwrap();
+    let section = section.split("\n[").next().unwrap().trim_end();
+    let expected = "ca_file = /etc/external-scheduler-ca/ca.crt\nendpoint = https://cortex.cloud.svc.cluster.local:8080\n\
+        on_failure = open\ntimeout = 5\ntoken_file = /etc/external-scheduler/token";
+    assert_eq!(section, expected);
+    let weighers = "weight_classes = nova.scheduler.weights.all_weighers,nova.scheduler.cortex.CortexWeigher\n";
+    assert!(conf.contains(weighers), "{conf}");
+    assert!(!plan.steps.iter().any(|step| step.waits.iter().any(|wait| wait.reason() == "NotSupported")));
+    let mounting: Vec<String> = plan
+        .children()
+        .filter(|child| child.object.data.to_string().contains("cortex-token"))
+        .map(|child| child.reference().name)
+        .collect();
+    assert_eq!(mounting, ["gate-scheduler"]);
+}
+
+#[test]
+fn an_external_scheduler_elsewhere_is_verified_by_known_authorities_and_may_fail_closed() {
+    let external =
+        json!({"enabled": true, "endpoint": "https://cortex.example.net", "onFailure": "Closed", "timeout": "10s"});
+    let conf = conf(&nova(&json!({"scheduler": {"externalScheduler": external}})));
+    assert!(conf.contains("on_failure = closed\ntimeout = 10\n") && !conf.contains("ca_file"), "{conf}");
+    let wrong = json!({
+        "scheduler": {"externalScheduler": {"enabled": true, "timeout": "5m"}},
+        "extraConfig": {"filter_scheduler": {"weight_classes": "a.B"}, "external_scheduler": {"timeout": "3"}},
+    });
+    let said = world().plan(&nova(&wrong)).unwrap_err();
+    for part in ["externalScheduler.timeout: is 5m", "weight_classes: names the weighers", "is set by the operator"] {
+        assert!(said.contains(part), "{said}");
+    }
 }
 
 #[test]
