@@ -1,6 +1,10 @@
 //! The whole cloud that `c5c3 up` makes, and the quick start on it as it is written: a server boots, gets its address and its
 //! metadata, is reached by a floating IP, has a volume, outlives the pods of its hypervisor, and goes without a trace.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 #[path = "cloud/mod.rs"]
 mod cloud;
 #[path = "machine/mod.rs"]
@@ -28,6 +32,9 @@ fn a_server_of_the_quick_start_boots_is_reached_outlives_its_pods_and_goes() {
     follow(&cloud, "The server");
     let id = cloud.openstack("server show first -f value -c id").trim().to_owned();
     it_says_who_it_is(&cloud, &id);
+    let seen = follow(&cloud, "Its screen");
+    assert!(seen.ends_with("200"), "the page of its screen: {seen}");
+    it_shows_its_screen(&cloud);
     let seen = follow(&cloud, "Reach it");
     assert!(seen.ends_with("first.novalocal"), "by TCP: {seen}");
     it_has_a_volume_as_long_as_that_is_attached(&cloud);
@@ -84,6 +91,34 @@ fn it_says_who_it_is(cloud: &Cloud, id: &str) {
     let address = address.split('\'').find(|part| part.starts_with("10.20.0.")).unwrap_or_else(|| panic!("{address}"));
     cloud.machine.eventually(&says(&format!("GUEST-LEASE eth0 {address} 1442")), "1");
     cloud.machine.eventually(&says(&format!("GUEST-METADATA .* {id} ")), "1");
+}
+
+/// What the page of a screen does in a browser: it upgrades a connection to a WebSocket, through which QEMU speaks VNC.
+fn it_shows_its_screen(cloud: &Cloud) {
+    let url = cloud.openstack("console url show first --novnc -f value -c url");
+    let (address, page) = url.trim().strip_prefix("http://").and_then(|rest| rest.split_once('/')).unwrap();
+    let (_, token) = page.split_once("token%3D").unwrap_or_else(|| panic!("no token in {page}"));
+    let first = |token: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13";
+        let key = "Sec-WebSocket-Key: YSBzY3JlZW4gdGhhdCBpcyE=\r\nSec-WebSocket-Protocol: binary";
+        write!(stream, "GET /?token={token} HTTP/1.1\r\nHost: {address}\r\n{upgrade}\r\n{key}\r\n\r\n").unwrap();
+        let (mut said, mut part) = (String::new(), [0; 1024]);
+        while !said.contains("RFB 003.008\n") {
+            match stream.read(&mut part) {
+                Ok(count) if count > 0 => said += &String::from_utf8_lossy(&part[..count]),
+                // What came is judged below.
+                _ => break,
+            }
+        }
+        said
+    };
+    let said = first(token);
+    assert!(said.starts_with("HTTP/1.1 101 ") && said.ends_with("RFB 003.008\n"), "{said}");
+    assert!(!first("00000000-0000-0000-0000-000000000000").contains("RFB"), "without a token there is no screen");
+    let logs = cloud.machine.ok("kubectl -n cloud logs deploy/nova-console -c console");
+    assert!(!logs.contains(token), "a log has the token of a screen");
 }
 
 /// The emulator is the same process before and after, and Nova is in charge of it again.

@@ -29,6 +29,9 @@ const ENDPOINT_MANAGER: &str = "c5c3-up-endpoint";
 /// The services with an API.
 const SERVICES: &[&str] = &["keystone", "glance", "placement", "nova", "neutron", "cinder"];
 
+/// Graphical consoles, which are a part of Nova.
+const CONSOLE: &str = "nova/console";
+
 /// How often it is looked whether the services have addresses.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -227,8 +230,17 @@ impl Wanted {
                 endpoints.insert((*service).to_owned(), json!({"publicEndpoint": url}));
             }
         }
+        if is_unpublished(&plane, CONSOLE) {
+            // Browsers reach it without TLS.
+            if let Ok(url) = clouds::address(client, namespace, "nova-console", false).await {
+                endpoints.entry("nova").or_insert_with(|| json!({}))["console"] = json!({"publicEndpoint": url});
+            }
+        }
+        let services = &plane.data["spec"]["services"];
         let is_known = |(service, own): (&String, &Value)| {
-            plane.data["spec"]["services"][service]["publicEndpoint"] == own["publicEndpoint"]
+            let is_said =
+                |place: &str| own.pointer(place).is_none_or(|url| services[service].pointer(place) == Some(url));
+            is_said("/publicEndpoint") && is_said("/console/publicEndpoint")
         };
         if endpoints.iter().all(is_known) {
             return Ok(());
@@ -296,15 +308,16 @@ async fn answers(client: &Client, namespace: &str) -> bool {
     answer.inspect_err(|said| tracing::debug!(said, "keystone does not answer yet")).is_ok()
 }
 
-/// Whether a service runs whose public endpoint is absent, or one that this command has set.
+/// Whether a service runs whose public endpoint is absent, or one that this command has set. A part of a service is named with a
+/// slash before it.
 fn is_unpublished(plane: &DynamicObject, service: &str) -> bool {
     let spec = &plane.data["spec"];
-    let field = format!("/f:spec/f:services/f:{service}/f:publicEndpoint");
+    let asked = spec["services"].pointer(&format!("/{service}")).unwrap_or(&Value::Null);
+    let field = format!("/f:spec/f:services/f:{}/f:publicEndpoint", service.replace('/', "/f:"));
     let sets = |entry: &ManagedFieldsEntry| entry.fields_v1.as_ref().is_some_and(|set| set.0.pointer(&field).is_some());
     let mut own = plane.managed_fields().iter().filter(|entry| entry.manager.as_deref() == Some(ENDPOINT_MANAGER));
-    let is_named =
-        spec["services"][service].get("publicEndpoint").is_some() || spec["global"].get("publicDomain").is_some();
-    spec["services"][service].is_object() && (own.any(sets) || !is_named)
+    let is_named = asked.get("publicEndpoint").is_some() || spec["global"].get("publicDomain").is_some();
+    asked.is_object() && (own.any(sets) || !is_named)
 }
 
 async fn keystone(client: &Client, namespace: &str) -> Result<Value, String> {

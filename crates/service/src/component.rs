@@ -115,6 +115,18 @@ impl Component {
         Self { needs_bus: true, ..worker }
     }
 
+    /// Adds a port that a program serves: it gets a Service of the component's name, and its pods are ready while they listen there.
+    ///
+    /// # Panics
+    /// If it is a WSGI application, which has its port: that is a bug of the operator, which every test of it finds.
+    pub fn serves(mut self, name: &'static str, port: i32) -> Self {
+        match &mut self.runs {
+            Runs::Program { ports, .. } => ports.push((name, port)),
+            Runs::Wsgi(_) => panic!("a WSGI application serves the port that it has"),
+        }
+        self
+    }
+
     /// Has the component made and replaced in the step of another one, in the place of a step of its own name.
     pub fn in_step(self, step: impl Into<StepName>) -> Self {
         Self { step: step.into(), ..self }

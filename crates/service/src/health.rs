@@ -2,7 +2,8 @@
 //!
 //! `health.py` runs beside a WSGI application and answers over HTTP; in the pod of a worker it runs once per probe.
 
-use k8s_openapi::api::core::v1::{ExecAction, Probe};
+use k8s_openapi::api::core::v1::{ExecAction, Probe, TCPSocketAction};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
@@ -69,6 +70,17 @@ pub(crate) fn probe(python: &str, folder: &str, component: &str) -> Probe {
         period_seconds: Some(30),
         timeout_seconds: Some(10),
         failure_threshold: Some(2),
+        ..Probe::default()
+    }
+}
+
+/// Whether something listens at a port of a pod, asked every so many seconds.
+pub(crate) fn listens(port: i32, period_seconds: i32, failure_threshold: i32) -> Probe {
+    Probe {
+        tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(port), host: None }),
+        period_seconds: Some(period_seconds),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failure_threshold),
         ..Probe::default()
     }
 }

@@ -157,10 +157,16 @@ impl Workload<'_> {
                     container_port: *port,
                     ..Default::default()
                 };
+                let listens = |seconds: i32, failures: i32| {
+                    ports.first().map(|(_, port)| health::listens(*port, seconds, failures))
+                };
                 Container {
                     ports: Some(ports.iter().map(port).collect::<Vec<_>>()).filter(|ports| !ports.is_empty()),
                     resources: resources(size.as_ref()),
+                    // Two minutes: on a busy machine a program takes long to begin.
+                    startup_probe: listens(5, 24),
                     readiness_probe: Some(health::probe(&python, self.folder, name)),
+                    liveness_probe: listens(30, 3),
                     ..container(name, self.image, &command, &env)
                 }
             }

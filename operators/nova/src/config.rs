@@ -36,6 +36,9 @@ pub(crate) const OWNED: &[Owned] = &[
     ("wsgi", "api_paste_config", "use spec.middleware"),
     ("neutron", "service_metadata_proxy", "it is always on"),
     ("neutron", "metadata_proxy_shared_secret", "it is made once, in the Secret NAME-metadata-proxy"),
+    ("vnc", "enabled", "use spec.console"),
+    ("vnc", "novncproxy_base_url", "use spec.console.publicEndpoint"),
+    ("vnc", "novncproxy_port", "it is always 6080"),
     ("external_scheduler", "endpoint", "use spec.scheduler.externalScheduler.endpoint"),
     ("external_scheduler", "token_file", "use spec.scheduler.externalScheduler.tokenSecretRef"),
     ("external_scheduler", "ca_file", "use spec.scheduler.externalScheduler.caSecretRef"),
@@ -107,9 +110,8 @@ pub(crate) fn configure(nova: &Nova, backing: &BackingServices, conf: &mut Ini) 
     conf.set("scheduler", "discover_hosts_in_cells_interval", DISCOVER_SECONDS)?;
     // Hypervisors are upgraded after everything else, one by one.
     conf.set("upgrade_levels", "compute", "auto")?;
-    conf.set("vnc", "enabled", false)?;
     crate::external_scheduler::configure(nova, &instance, conf)?;
-    Ok(())
+    crate::console::configure(nova, &instance, conf)
 }
 
 /// How a broker is reached. Nova's workers are single threads with many tasks: a real thread for heartbeats would block them.

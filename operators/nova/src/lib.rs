@@ -5,6 +5,7 @@
 mod cells;
 mod compute;
 mod config;
+mod console;
 mod external_scheduler;
 mod hypervisors;
 mod paste;
@@ -98,6 +99,7 @@ impl Service for Compute {
             calls: [8778, 9696, 9292, 8776]
                 .map(|port| Egress::new(namespace(), port))
                 .into_iter()
+                .chain(console::egress(spec))
                 .chain(external_scheduler::egress(spec, instance))
                 .collect(),
             secrets: config::secrets(spec, instance),
@@ -114,7 +116,8 @@ impl Service for Compute {
     }
 
     fn files(nova: &Nova, _: &BackingServices) -> Vec<(&'static str, SecretString)> {
-        vec![("api-paste.ini", paste::file(&nova.spec.middleware))]
+        let console = nova.spec.console.as_ref().map(|_| ("console.py", include_str!("console.py").into()));
+        [("api-paste.ini", paste::file(&nova.spec.middleware))].into_iter().chain(console).collect()
     }
 
     fn named_files(nova: &Nova, backing: &BackingServices) -> Vec<(String, SecretString)> {
@@ -232,6 +235,7 @@ fn components(nova: &Nova, instance: &Instance) -> Vec<Component> {
     let size = spec.scheduler.as_ref().map(|scheduler| &scheduler.workload);
     let scheduler = external_scheduler::mounts(spec, instance).into_iter().fold(scheduler, Component::mount);
     components.push(common(sized(scheduler, size), MAIN_SERVER, MAIN_BUS));
+    components.extend(console::component(spec).map(|proxy| common(proxy, MAIN_SERVER, MAIN_BUS)));
     components.extend(applications().map(|component| {
         let host = instance.named(&component.name);
         let component = sized(component.replicas(spec.api_replicas()), spec.api.as_ref());

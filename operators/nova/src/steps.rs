@@ -6,18 +6,19 @@ use std::collections::BTreeMap;
 use c5c3_api::openstack::{Nova, NovaCellStatus};
 use c5c3_kit::config::ConfigFiles;
 use c5c3_kit::{Child, Ref, Step, StepName, Wait, random_secret};
+use c5c3_service::component::Kind;
 use c5c3_service::job::{Command, Run, fail_at_once};
 use c5c3_service::migrations::{GROUP, once};
 use c5c3_service::pod::Mount;
 use c5c3_service::service_plan::Resolved;
-use c5c3_service::{OwnSteps, ServicePlan};
+use c5c3_service::{Component, OwnSteps, ServicePlan};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::cells::{self, Cell, Places};
 use crate::config::{self, FOLDER};
-use crate::{Compute, compute, conductor, hypervisors};
+use crate::{Compute, compute, conductor, console, hypervisors};
 
 /// The step that makes the cells; all pods start after it.
 pub(crate) const CELLS: &str = "cells";
@@ -91,6 +92,7 @@ pub(crate) fn steps(plan: &ServicePlan<'_, Compute>) -> OwnSteps {
     let mut after = vec![hypervisors::step(plan), compute::step(plan), rows(plan)];
     after.extend(online(plan));
     after.extend([removal(plan, report.as_ref()), leaving(plan, report.as_ref()), reported(plan, report.as_ref())]);
+    after.extend(console::route(plan));
     OwnSteps {
         before: vec![shared_secret(plan)],
         between: vec![make_cells(plan)],
@@ -208,14 +210,15 @@ fn leaving(plan: &ServicePlan<'_, Compute>, report: Option<&Report>) -> Step {
 
 /// Removes rows of schedulers and conductors that do not come back.
 fn rows(plan: &ServicePlan<'_, Compute>) -> Step {
-    let workers = plan.parts.description.components.iter().filter(|component| component.wsgi().is_none());
-    let workers: Vec<_> = workers.collect();
+    // Others have no rows.
+    let is_worker = |component: &&Component| matches!(component.kind, Kind::StatefulSet { .. });
+    let workers: Vec<_> = plan.parts.description.components.iter().filter(is_worker).collect();
     let mut needs: Vec<StepName> = workers.iter().map(|component| component.step.clone()).collect();
     needs.push(CELLS.into());
     let step = Step::new("ConductorReady").node("rows", needs).done("").reasons("RowsRemoved", "RemovingRows");
     let Ok(resolved) = plan.resolved else { return step.undecided([]) };
     let instance = &plan.parts.instance;
-    let hosts = |component: &&c5c3_service::Component| -> Vec<String> {
+    let hosts = |component: &&Component| -> Vec<String> {
         let set = instance.named(&component.name);
         (0..component.replicas).map(|index| format!("{set}-{index}")).collect()
     };

@@ -166,6 +166,9 @@ pub struct NovaService {
     /// The conductor. 2 replicas when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conductor: Option<Component>,
+    /// Graphical consoles of servers; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<ConsoleProxy>,
     /// The URL that clients outside the cluster reach the API at, without its version. By `spec.global.publicDomain` when
     /// absent, or else the one within the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,6 +179,19 @@ pub struct NovaService {
     /// Fields of the Nova object that a ControlPlane has none for, as its spec has them.
     #[serde(default, skip_serializing_if = "Template::is_empty")]
     pub template: Template,
+}
+
+/// The proxy that shows the screens of servers in a browser.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsoleProxy {
+    /// How many pods. 1 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<Replicas>,
+    /// The URL that browsers reach it at. `https://console.` and `spec.global.publicDomain` when absent, or else the one within
+    /// the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<HttpUrl>,
 }
 
 /// Neutron.

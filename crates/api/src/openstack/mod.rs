@@ -4,6 +4,7 @@
 //! `spec: {}` is a service on the objects `mariadb`, `rabbitmq`, `memcached` and `keystone` of its namespace.
 
 mod cinder;
+mod console;
 mod glance;
 mod keystone;
 mod neutron;
@@ -13,6 +14,7 @@ mod shared;
 mod tempest;
 
 pub use cinder::*;
+pub use console::*;
 pub use glance::*;
 pub use keystone::*;
 pub use neutron::*;

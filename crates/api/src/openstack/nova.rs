@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::shared::replicas;
-use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, service_object};
+use super::{LONGEST_NAME, NovaConsole, keeps_schema, keystone_aliases, service_mistakes, service_object};
 use crate::alias::{Alias, alias};
 use crate::blocks::{
     Cache, CephRbd, Database, DatabaseName, DeletionPolicy, DependsOn, Duration, Exposure, ExtraConfig, HttpUrl, Image,
@@ -95,6 +95,9 @@ pub struct NovaSpec {
     /// Secrets `<name>-compute-<cell>`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute: Option<NovaCompute>,
+    /// Graphical consoles; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<NovaConsole>,
     /// Where tokens are cached; the Memcached object `memcached` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
@@ -174,6 +177,11 @@ impl NovaSpec {
     /// How many conductor pods run.
     pub fn conductor_replicas(&self) -> i32 {
         replicas(self.conductor.as_ref(), 2)
+    }
+
+    /// How many proxies of consoles run.
+    pub fn console_replicas(&self) -> i32 {
+        replicas(self.console.as_ref().map(|console| &console.workload), 1)
     }
 
     /// The database of `cell1`.
@@ -259,6 +267,8 @@ impl NovaSpec {
         for (field, size) in sizes {
             found.extend(size.iter().flat_map(|size| size.problems(&format!("spec.compute.{field}"))));
         }
+        let console = self.console.as_ref().and_then(|console| console.workload.resources.as_ref());
+        found.extend(console.iter().flat_map(|size| size.problems("spec.console.resources")));
         found
     }
 

@@ -103,11 +103,14 @@ impl Cloud {
             "cinder" => services.cinder.as_ref().and_then(|service| service.public_endpoint.as_ref()),
             _ => None,
         };
-        let domain = self.spec.global.as_ref().and_then(|global| global.public_domain.as_ref());
         let own = own.map(|url| (url.to_string(), format!("{}.publicEndpoint", part.field)));
-        own.or_else(|| {
-            domain.map(|domain| (format!("https://{}.{domain}", part.name), "spec.global.publicDomain".into()))
-        })
+        own.or_else(|| self.in_domain(part.name))
+    }
+
+    /// The URL of a name in the domain of the cloud, and where that comes from; none without a domain.
+    pub(super) fn in_domain(&self, name: &str) -> Option<(String, String)> {
+        let domain = self.spec.global.as_ref()?.public_domain.as_ref()?;
+        Some((format!("https://{name}.{domain}"), "spec.global.publicDomain".into()))
     }
 
     /// Who signs certificates; none when TLS is off.

@@ -233,6 +233,14 @@ pub(super) fn nova(part: &Part, spec: &mut Spec, cloud: &Cloud) {
         spec.set("scheduler.externalScheduler.endpoint", endpoint, format!("{}.enabled", CORTEX.field));
     }
     component(part, spec, "conductor", written.conductor.as_ref(), 2);
+    if let Some(console) = &written.console {
+        let field = |name: &str| format!("{}.console.{name}", part.field);
+        spec.set("console.replicas", replicas(console.replicas, 1), field("replicas"));
+        let own = console.public_endpoint.as_ref().map(|url| (url.to_string(), field("publicEndpoint")));
+        if let Some((url, from)) = own.or_else(|| cloud.in_domain("console")) {
+            spec.set("console.publicEndpoint", url, from);
+        }
+    }
     let clusters =
         cloud.spec.compute.as_ref().map(|compute| compute.hypervisor_clusters.as_slice()).unwrap_or_default();
     if clusters.is_empty() {

@@ -247,6 +247,13 @@ const REST: &[Row] = &[
     ("services.nova.api.replicas", "2", "5", Takes("nova/nova", "/api/replicas", "5")),
     ("services.nova.scheduler.replicas", "2", "5", Takes("nova/nova", "/scheduler/replicas", "5")),
     ("services.nova.conductor.replicas", "2", "5", Takes("nova/nova", "/conductor/replicas", "5")),
+    ("services.nova.console.replicas", "2", "5", Takes("nova/nova", "/console/replicas", "5")),
+    (
+        "services.nova.console.publicEndpoint",
+        "",
+        "'https://screens.example.net'",
+        Takes("nova/nova", "/console/publicEndpoint", "'https://screens.example.net'"),
+    ),
     ("services.neutron.api.replicas", "2", "5", Takes("neutron/neutron", "/api/replicas", "5")),
     ("services.cinder.api.replicas", "2", "5", Takes("cinder/cinder", "/api/replicas", "5")),
     ("services.cinder.scheduler.replicas", "2", "5", Takes("cinder/cinder", "/scheduler/replicas", "5")),

@@ -22,10 +22,8 @@ const API_TLS: &str =
     r#"{"apiDatabase": {"tls": {"caSecretRef": {"name": "mariadb-ca"}, "clientSecretRef": {"name": "db-client"}}}}"#;
 const EXTERNAL: &str = r#"{"apiDatabase": {"host": "db.example.net"}}"#;
 
-const API: &str = r#"{"apiDatabase": {"secretRef": {"name": "nova-api-db-credentials"}}}"#;
-const API_TLS: &str =
-    r#"{"apiDatabase": {"tls": {"caSecretRef": {"name": "mariadb-ca"}, "clientSecretRef": {"name": "db-client"}}}}"#;
-const EXTERNAL: &str = r#"{"apiDatabase": {"host": "db.example.net"}}"#;
+const CONSOLE: &str = r#"{"console": {}}"#;
+const ROUTED: &str = r#"{"console": {"gateway": {"parentRef": {"name": "g"}, "hostname": "console.example.net"}}}"#;
 
 const FIELDS: &[Row] = &[
     ("image.repository", IMAGE, r#"{"image": {"repository": "mirror.example.net/nova"}}"#, Effect),
@@ -133,6 +131,22 @@ const FIELDS: &[Row] = &[
         r#"{"apiDatabase": {"tls": {"clientSecretRef": {"key": "tls.crt"}}}}"#,
         Refused("spec.apiDatabase.tls.clientSecretRef.key"),
     ),
+    ("console.publicEndpoint", CONSOLE, r#"{"console": {"publicEndpoint": "http://192.0.2.7:6080"}}"#, Effect),
+    ("console.gateway.parentRef.name", ROUTED, r#"{"console": {"gateway": {"parentRef": {"name": "h"}}}}"#, Effect),
+    (
+        "console.gateway.parentRef.namespace",
+        ROUTED,
+        r#"{"console": {"gateway": {"parentRef": {"namespace": "edge"}}}}"#,
+        Effect,
+    ),
+    (
+        "console.gateway.parentRef.sectionName",
+        ROUTED,
+        r#"{"console": {"gateway": {"parentRef": {"sectionName": "https"}}}}"#,
+        Effect,
+    ),
+    ("console.gateway.hostname", ROUTED, r#"{"console": {"gateway": {"hostname": "other.example.net"}}}"#, Effect),
+    ("console.gateway.path", ROUTED, r#"{"console": {"gateway": {"path": "/screens"}}}"#, Effect),
     ("cells", "{}", r#"{"cells": [{"name": "cell1"}, {"name": "cell2"}]}"#, Effect),
     ("storage.backend", CEPH, r#"{"storage": {"backend": "local", "rbd": null}}"#, Effect),
     ("storage.rbd.pool", CEPH, r#"{"storage": {"rbd": {"pool": "disks"}}}"#, Effect),
@@ -276,7 +290,7 @@ fn all() -> World {
 fn a_change_of_any_field_takes_effect_or_is_refused_with_a_reason_and_no_field_is_left_out() {
     let mut rows =
         [common_at("api"), SIGNS_IN.to_vec(), FIELDS.to_vec(), crate::compute_fields::ROWS.to_vec()].concat();
-    rows.extend(["scheduler", "conductor"].iter().flat_map(|name| workload(name)));
+    rows.extend(["scheduler", "conductor", "console"].iter().flat_map(|name| workload(name)));
     let wrong = outcome(&all(), &rows);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -316,3 +316,39 @@ fn a_cell_that_nova_never_knew_is_gone_at_once() {
     object["status"] = json!({"cells": [{"name": "cell9"}]});
     assert_eq!(sets(&world().plan(&object).unwrap()), ["gate-conductor", "gate-conductor-cell1", "gate-scheduler"]);
 }
+
+#[test]
+fn consoles_have_a_proxy_that_reaches_screens_and_hypervisors_are_told_its_address() {
+    let plan =
+        world().plan(&nova(&json!({"compute": {}, "console": {"publicEndpoint": "http://192.0.2.7:6080"}}))).unwrap();
+    let child = |kind: &str, name: &str| {
+        let mut found = plan.children().filter(|child| child.resource.kind == kind);
+        found
+            .find(|child| child.reference().name == name)
+            .unwrap_or_else(|| panic!("no {kind} {name}"))
+            .object
+            .data
+            .clone()
+    };
+    let pod = &child("Deployment", "gate-console")["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(
+        pod["args"],
+        json!(["/opt/nova/bin/python", "/etc/nova/console.py", "--config-file=/etc/nova/nova.conf"])
+    );
+    assert_eq!(child("Service", "gate-console")["spec"]["ports"][0]["port"], 6080);
+    let policy = child("NetworkPolicy", "gate-console");
+    assert_eq!(policy["spec"]["ingress"][0]["ports"][0]["port"], 6080);
+    let rules = policy["spec"]["egress"].as_array().unwrap();
+    let is_to_screens = |rule: &&Value| rule["ports"][0]["port"] == 5900 && rule["ports"][0]["endPort"] == 6899;
+    assert!(rules.iter().find(is_to_screens).is_some_and(|rule| rule["to"].is_null()), "{rules:?}");
+    assert_eq!(pod["startupProbe"]["tcpSocket"]["port"], 6080, "it is ready once it listens");
+    for conf in [file(&plan, "gate-config", "nova.conf"), text(&plan, "gate-compute-cell1", "nova.conf").unwrap()] {
+        let section = "[vnc]\nenabled = true\nnovncproxy_base_url = http://192.0.2.7:6080/vnc_lite.html\n";
+        assert!(conf.contains(section), "{conf}");
+    }
+    let none = nova(&json!({"compute": {}}));
+    assert!(
+        conf(&none).contains("[vnc]\nenabled = false\n")
+            && !world().plan(&none).unwrap().golden().contains("gate-console")
+    );
+}
