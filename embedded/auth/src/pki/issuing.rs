@@ -200,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn names_are_critical_where_there_is_no_subject_as_strict_verifiers_demand() {
+        let names_are_critical = |name: &str| {
+            let asked = Asked { units: Vec::new(), ..asked(name, false) };
+            let pem = Signer::generate().unwrap().sign_own(&asked).unwrap();
+            let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            // The extension's identifier, and the boolean that is only written when it is true.
+            der.windows(8).any(|bytes| bytes == [0x06, 0x03, 0x55, 0x1d, 0x11, 0x01, 0x01, 0xff])
+        };
+        assert!(names_are_critical("") && !names_are_critical("wax"));
+    }
+
+    #[test]
     fn an_authority_of_somebody_signs_what_a_strict_verifier_believes() {
         let (root, leaf) = (Signer::generate().unwrap(), Signer::generate().unwrap());
         let root_pem = root.sign_own(&asked("Wax Root", true)).unwrap();

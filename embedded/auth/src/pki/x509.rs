@@ -136,7 +136,8 @@ pub(crate) fn issue(
             write_name(writer.next(), subject);
             writer.next().write_der(&key.spki);
             writer.next().write_tagged(Tag::context(3), |writer| {
-                writer.write_sequence(|writer| write_extensions(writer, issuer, key, &good(purpose)));
+                let is_nameless = *subject == Subject::default();
+                writer.write_sequence(|writer| write_extensions(writer, issuer, key, &good(purpose), is_nameless));
             });
         });
     });
@@ -199,7 +200,7 @@ fn good(purpose: &Purpose<'_>) -> Good {
     }
 }
 
-fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &Issuer<'_>, key: &Public, good: &Good) {
+fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &Issuer<'_>, key: &Public, good: &Good, is_nameless: bool) {
     extension(writer, BASIC_CONSTRAINTS, true, |writer| {
         writer.write_sequence(|writer| {
             if good.authority {
@@ -223,7 +224,8 @@ fn write_extensions(writer: &mut DERWriterSeq<'_>, issuer: &Issuer<'_>, key: &Pu
         });
     });
     if !good.names.is_empty() {
-        extension(writer, SUBJECT_ALT_NAME, false, |writer| {
+        // RFC 5280, 4.2.1.6: these names are all that there is without a subject. Python 3.13 refuses such a certificate otherwise.
+        extension(writer, SUBJECT_ALT_NAME, is_nameless, |writer| {
             writer.write_sequence(|writer| good.names.iter().for_each(|name| name.write(writer.next())));
         });
     }
