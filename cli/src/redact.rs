@@ -63,17 +63,16 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
 pub(crate) struct Known(BTreeSet<String>);
 
 impl Known {
-    /// Adds the value of a key of a Secret: as it is, line by line, and as it is written in JSON and in base64.
+    /// Adds the value of a key of a Secret: as it is, and as it is written in JSON and in base64. Of a file of options those
+    /// whose names say that they are secret.
     pub(crate) fn add(&mut self, key: &str, value: &[u8]) {
-        let is_named_so =
-            ["password", "passwd", "secret", "token", "key"].iter().any(|word| key.to_lowercase().ends_with(word));
-        self.insert(base64_of(value), is_named_so);
+        self.insert(base64_of(value), true);
         let Ok(text) = std::str::from_utf8(value) else { return };
-        self.insert(text.trim().to_owned(), is_named_so);
-        for line in text.lines().filter(|_| text.trim().contains('\n')) {
-            // Of an option the value, for a file of options may be a Secret.
-            let part = line.split_once('=').map_or(line, |(_, value)| value);
-            self.insert(part.trim().trim_matches('"').to_owned(), false);
+        self.insert(text.trim().to_owned(), is_confidential(key));
+        for (option, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            if is_confidential(option.trim()) {
+                self.insert(value.trim().trim_matches('"').to_owned(), true);
+            }
         }
     }
 
@@ -101,6 +100,15 @@ impl Known {
         }
         text(&clean).into_owned()
     }
+}
+
+/// Whether the name of a field, an option or a variable says that its value is a secret.
+pub(crate) fn is_confidential(name: &str) -> bool {
+    const LAST: &[&str] =
+        &["password", "passwd", "passphrase", "secret", "token", "key", "connection", "transport_url"];
+    let name = name.to_lowercase();
+    // That of a spread constraint names a label.
+    name != "topologykey" && LAST.iter().any(|word| name.ends_with(word))
 }
 
 /// A text as it is within a string of JSON.

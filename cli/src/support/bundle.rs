@@ -1,6 +1,6 @@
 //! The files of a bundle. A text gets into it without its secrets, and in no other way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,6 +8,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 use tar::{Builder, Header};
 
 use crate::redact::Known;
@@ -19,6 +20,8 @@ const LARGEST: usize = 64 << 20;
 #[derive(Default)]
 pub(super) struct Bundle {
     pub(super) known: Known,
+    /// The names of Secrets, which fields that are called so often hold.
+    pub(super) secrets: BTreeSet<String>,
     files: BTreeMap<String, String>,
     size: usize,
     /// What could not be read, or found no room.
@@ -35,6 +38,23 @@ impl Bundle {
         }
         self.size += text.len();
         self.files.insert(path, text);
+    }
+
+    /// Adds a value as YAML. Each text in it loses its secrets by itself, for YAML may break a long one into lines.
+    pub(super) fn add_value(&mut self, path: impl Into<String>, value: &Value) {
+        let clean = self.without_secrets(value);
+        self.add(path, &serde_saphyr::to_string(&clean).unwrap_or_else(|_| format!("{clean:#}\n")));
+    }
+
+    fn without_secrets(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.known.redact(text).into(),
+            Value::Array(items) => items.iter().map(|item| self.without_secrets(item)).collect(),
+            Value::Object(fields) => {
+                fields.iter().map(|(name, inner)| (name.clone(), self.without_secrets(inner))).collect()
+            }
+            other => other.clone(),
+        }
     }
 
     /// Notes what is not in it.

@@ -2,27 +2,10 @@
 
 use serde_json::Value;
 
+use crate::redact::is_confidential;
+
 /// What stands in the place of a value.
 const HIDDEN: &str = "<redacted>";
-
-/// The last words of names of fields and variables whose values are confidential.
-const CONFIDENTIAL: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "api_key",
-    "accesskey",
-    "access_key",
-    "secretkey",
-    "secret_key",
-    "privatekey",
-    "private_key",
-    "connection",
-    "transport_url",
-];
 
 /// The object as it may be passed on. `is_name` tells names of Secrets, which fields called so often hold.
 pub(super) fn object(mut value: Value, is_name: &dyn Fn(&str) -> bool) -> Value {
@@ -41,7 +24,8 @@ fn hide(value: &mut Value, is_name: &dyn Fn(&str) -> bool) {
         Value::Object(fields) => {
             let variable = fields.get("name").and_then(Value::as_str).is_some_and(is_confidential);
             for (field, inner) in fields.iter_mut() {
-                let may_be_one = is_confidential(field) || variable && field == "value";
+                // The key of a Secret is no secret, and is called so.
+                let may_be_one = is_confidential(field) && field != "key" || variable && field == "value";
                 match inner {
                     Value::String(text) if may_be_one && !is_name(text) => *text = HIDDEN.into(),
                     inner => hide(inner, is_name),
@@ -51,11 +35,6 @@ fn hide(value: &mut Value, is_name: &dyn Fn(&str) -> bool) {
         Value::Array(items) => items.iter_mut().for_each(|item| hide(item, is_name)),
         _ => {}
     }
-}
-
-fn is_confidential(name: &str) -> bool {
-    let name = name.to_lowercase();
-    CONFIDENTIAL.iter().any(|word| name.ends_with(word))
 }
 
 #[cfg(test)]

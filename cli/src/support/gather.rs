@@ -91,7 +91,8 @@ impl Gather<'_> {
                 "keys": data.map(|(key, _)| key).collect::<Vec<_>>(), "created": secret.metadata.creation_timestamp,
                 "labels": secret.metadata.labels, "owners": secret.metadata.owner_references}));
         }
-        bundle.add("secrets.yaml", &yaml(&told.into()));
+        bundle.secrets = listed.iter().map(ResourceExt::name_any).collect();
+        bundle.add_value("secrets.yaml", &told.into());
     }
 
     /// Which versions of everything there are.
@@ -111,7 +112,7 @@ impl Gather<'_> {
             }
         }
         let versions = json!({"c5c3": env!("CARGO_PKG_VERSION"), "kubernetes": kubernetes, "images": images});
-        bundle.add("versions.yaml", &yaml(&versions));
+        bundle.add_value("versions.yaml", &versions);
     }
 
     /// What `c5c3 status` and `c5c3 why` say.
@@ -132,8 +133,8 @@ impl Gather<'_> {
 
     /// All objects of ours and what they are made of, a file for each kind, and events in the order of time.
     pub(super) async fn objects(&self, bundle: &mut Bundle) {
-        let names: BTreeSet<String> = self.world.objects.iter().map(|object| object.reference.name.clone()).collect();
-        let is_name = |text: &str| names.contains(text) || text.ends_with("-credentials") || text.ends_with("-tls");
+        let names = bundle.secrets.clone();
+        let is_name = |text: &str| names.contains(text);
         let mut files: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for object in self.world.objects.iter().filter(|object| object.kind() != "Event") {
             let resource = &object.reference.resource;
@@ -158,7 +159,7 @@ impl Gather<'_> {
             }
         }
         for (file, objects) in files {
-            bundle.add(file, &yaml(&objects.into()));
+            bundle.add_value(file, &objects.into());
         }
         let mut events: Vec<&Object> = self.world.of_kind("Event").collect();
         events.sort_by_key(|event| when(event));
@@ -265,8 +266,4 @@ fn file_of(resource: &ApiResource) -> String {
         "" => format!("objects/{}.yaml", resource.plural),
         group => format!("objects/{}.{group}.yaml", resource.plural),
     }
-}
-
-fn yaml(value: &Value) -> String {
-    serde_saphyr::to_string(value).unwrap_or_else(|_| format!("{value:#}\n"))
 }

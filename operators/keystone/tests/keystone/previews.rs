@@ -9,7 +9,7 @@ use crate::life::versions;
 use crate::world::{Stage, keystone, stage};
 
 fn of_release(tag: &str) -> Value {
-    json!({"image": {"tag": tag}})
+    json!({"image": {"repository": "ghcr.io/c5c3/keystone", "tag": tag}})
 }
 
 /// What the object `gate` leads to with other fields of its spec.
@@ -101,10 +101,11 @@ async fn what_is_told_is_what_happens_and_no_secret_is_among_it() {
     stage
         .until(move |object: Option<&c5c3_api::openstack::Keystone>| {
             let status = object.and_then(|object| object.status.as_ref()).map(|status| &status.service);
-            let is_ready = |one: &c5c3_api::blocks::Condition| {
-                one.r#type == "Ready" && format!("{:?}", one.status) == "True" && one.observed_generation == generation
-            };
-            status.is_some_and(|status| status.conditions.iter().any(is_ready))
+            let is_ready =
+                |one: &c5c3_api::blocks::Condition| one.r#type == "Ready" && format!("{:?}", one.status) == "True";
+            status.is_some_and(|status| {
+                status.observed_generation == generation && status.conditions.iter().any(is_ready)
+            })
         })
         .await;
     let new: Vec<String> = versions(&stage).await.into_keys().filter(|name| !before.contains_key(name)).collect();
