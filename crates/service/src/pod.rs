@@ -133,7 +133,6 @@ impl Mount {
                     default_mode: Some(MODE),
                     items: Some(items.iter().map(item).collect::<Vec<_>>()).filter(|items| !items.is_empty()),
                     optional: self.optional.then_some(true),
-                    ..SecretVolumeSource::default()
                 };
                 Volume { secret: Some(secret), ..volume }
             }

@@ -42,7 +42,7 @@ fn endpoint(external: &ExternalScheduler, namespace: &str) -> String {
 fn authorities(external: &ExternalScheduler, namespace: &str) -> Option<(String, String)> {
     let endpoint = endpoint(external, namespace);
     let host = endpoint.strip_prefix("https://")?.split(['/', ':']).next()?;
-    let is_service = !host.contains('.') || host.ends_with(".svc") || host.contains(".svc.");
+    let is_service = !host.contains('.') || host.split('.').any(|label| label == "svc");
     let written = external.ca_secret_ref.as_ref();
     let written = written.map(|secret| (secret.name.to_string(), key(secret.key.as_ref(), CA.1)));
     written.or_else(|| is_service.then(|| (CA.0.to_owned(), CA.1.to_owned())))
@@ -80,7 +80,7 @@ pub(crate) fn configure(nova: &Nova, instance: &Instance, conf: &mut Ini) -> Res
     if authorities(external, &instance.namespace).is_some() {
         conf.set(SECTION, "ca_file", format!("{CA_FOLDER}/ca.crt"))?;
     }
-    let seconds = external.timeout.as_ref().map_or(USUAL_TIMEOUT, |timeout| timeout.get()).as_secs();
+    let seconds = external.timeout.as_ref().map_or(USUAL_TIMEOUT, c5c3_api::blocks::Duration::get).as_secs();
     conf.set(SECTION, "timeout", i32::try_from(seconds).unwrap_or(i32::MAX))?;
     let on_failure = match external.on_failure {
         ExternalSchedulerFailure::Open => "open",

@@ -9,7 +9,7 @@ const TEST: &str = include_str!("weigher_test.py");
 fn added(patch: &str) -> String {
     let (_, rest) = patch.split_once("+++ b/nova/scheduler/cortex.py\n").unwrap();
     let lines = rest.lines().skip(1).map_while(|line| line.strip_prefix('+'));
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 #[test]
