@@ -55,7 +55,7 @@ pub(crate) fn webhooks<'a>(operators: impl IntoIterator<Item = &'a Operator>, cr
     let kinds = operators.into_iter().flat_map(Operator::kinds);
     let rules = all(cross_namespace);
     let known = kinds.filter_map(|(version, kind)| c5c3_api::find(version, kind));
-    Webhooks::new(known).reviewed(move |object| rules::review(&rules, object))
+    Webhooks::new(known).reviewed(move |kind, object, before| rules::all_problems(&rules, kind, object, before))
 }
 
 pub(crate) fn run(args: OperatorArgs) -> Done {

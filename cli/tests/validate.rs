@@ -56,6 +56,43 @@ fn five_mistakes_are_five_lines_each_with_its_path_and_its_fix() {
     assert_eq!(code, 1);
 }
 
+/// Mistakes that different parts find: the schema, rules of kinds, and the operators of services.
+const A_MISTAKE_IN_EACH_SERVICE: &str = "apiVersion: c5c3.io/v1alpha1
+kind: ControlPlane
+metadata:
+  name: production
+  namespace: openstack
+spec:
+  services:
+    keystone:
+      replcas: 3
+    glance:
+      backend: {type: nfs}
+    placement:
+      template:
+        extraConfig: {placement: {randomise_allocation_candidate: 'true'}}
+    neutron:
+      template:
+        ml2: {typeDrivers: [flat], tenantNetworkTypes: [geneve]}
+    nova:
+      policyOverrides: {rules: {'os_compute_api:servers:create': 'role:admin or'}}
+";
+
+#[test]
+fn a_mistake_in_one_service_hides_none_in_another() {
+    let (lines, code) = validate(A_MISTAKE_IN_EACH_SERVICE, &[]);
+    assert_eq!(code, 1);
+    for wanted in [
+        "-:9: controlplane/production: spec.services.keystone.replcas: is not a known field",
+        "-:11: controlplane/production: spec.services.glance.backend.type: ",
+        "-:14: controlplane/production: spec.services.placement.template.extraConfig.placement.randomise_allocation_candidate: ",
+        "-:17: controlplane/production: spec.services.neutron.template.ml2",
+        "-:19: controlplane/production: spec.services.nova.policyOverrides.rules.os_compute_api:servers:create: ",
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(wanted)), "no {wanted} in\n{}", lines.join("\n"));
+    }
+}
+
 #[test]
 fn the_examples_have_no_problems() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");

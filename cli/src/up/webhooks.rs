@@ -51,9 +51,11 @@ pub(super) async fn start(
     let operators = operator::all(false);
     let machine = Machine { planes: planes(client, tasks, stop), disk: disk(folder) };
     let reviewers = operator::all(false);
-    let mut webhooks = operator::webhooks(&operators, false).with_routes(others).reviewed(move |object| {
-        rules::review(&reviewers, object).into_vec().into_iter().chain(machine.review(object)).collect()
-    });
+    let mut webhooks =
+        operator::webhooks(&operators, false).with_routes(others).reviewed(move |kind, object, before| {
+            let problems = rules::all_problems(&reviewers, kind, object, before);
+            problems.into_vec().into_iter().chain(machine.review(object)).collect()
+        });
     let mut registrations = Vec::new();
     for (name, operator) in operator::named().filter(|(_, operator)| !operator.hooks().is_empty()) {
         webhooks = webhooks.with_routes(operator.webhook_routes(&account(name, &operator)));

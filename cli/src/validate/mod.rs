@@ -150,10 +150,7 @@ fn check(file: &str, document: &Document, old: &[Value], operators: &[Operator])
     };
     let before = old.iter().find(|old| same_object(old, object));
     let mut problems: Vec<Problem> = metadata(object, known);
-    problems.extend(known.check(object, before).iter().cloned());
-    if problems.is_empty() {
-        problems.extend(rules::review(operators, object).iter().cloned());
-    }
+    problems.extend(rules::all_problems(operators, known, object, before).into_vec());
     let name = object["metadata"]["name"].as_str().unwrap_or("(no name)");
     let about = format!("{}/{name}", kind.to_lowercase());
     let mut lines: Vec<(u64, &Problem)> =

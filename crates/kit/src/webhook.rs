@@ -25,8 +25,8 @@ use crate::managed_fields;
 /// An API server sends at most this much: an object, the old one, and the envelope.
 const LARGEST_REVIEW: usize = 7 * 1024 * 1024;
 
-/// What an operator would refuse of an object beside the rules of its kind.
-type Reviewer = Arc<dyn Fn(&Value) -> Problems + Send + Sync>;
+/// What is refused of an object of a kind, which may have been another one before.
+type Reviewer = Arc<dyn Fn(&Kind, &Value, Option<&Value>) -> Problems + Send + Sync>;
 
 /// The kinds that are answered for.
 #[derive(Clone, Default)]
@@ -45,8 +45,9 @@ impl Webhooks {
         Self { kinds: Arc::new(kinds), review: None, others: Router::new() }
     }
 
-    /// Refuses also what an operator would call an invalid spec; see [`crate::Operator::review`].
-    pub fn reviewed(self, review: impl Fn(&Value) -> Problems + Send + Sync + 'static) -> Self {
+    /// Refuses what `review` says of an object, in the place of what the rules of its kind say alone: it includes these, and what an
+    /// operator would call an invalid spec ([`crate::Operator::review`]).
+    pub fn reviewed(self, review: impl Fn(&Kind, &Value, Option<&Value>) -> Problems + Send + Sync + 'static) -> Self {
         Self { review: Some(Arc::new(review)), ..self }
     }
 
@@ -88,10 +89,10 @@ impl Webhooks {
         if old.as_ref().is_some_and(|old| old.get("spec") == object.get("spec")) {
             return response;
         }
-        let mut problems = kind.check(&object, old.as_ref());
-        if let Some(review) = self.review.as_ref().filter(|_| problems.is_empty()) {
-            problems = review(&object);
-        }
+        let problems = match &self.review {
+            Some(review) => review(kind, &object, old.as_ref()),
+            None => kind.check(&object, old.as_ref()),
+        };
         if !problems.is_empty() {
             return refuse(response, request, &problems);
         }
