@@ -128,8 +128,8 @@ impl Wanted {
         let catalogue = Catalogue::find(None).map_err(|error| error.to_string())?;
         let parts = c5c3_operator_controlplane::parts(&self.plane);
         let tls = self.plane.spec.global.as_ref().and_then(|global| global.tls.as_ref()?.enabled);
-        // This very program speaks TLS for services.
-        let own = tls.unwrap_or(false).then_some("c5c3");
+        // This very program speaks TLS for services, and is Cortex's scheduler.
+        let own = (tls.unwrap_or(false) || parts.contains(&"cortex")).then_some("c5c3");
         // OVN's part on hypervisors runs in an image of its own.
         let switch = parts.contains(&"ovn").then_some("openvswitch");
         // libvirt does so, too, and boots a guest to find out whether KVM works.

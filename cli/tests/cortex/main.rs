@@ -1,4 +1,4 @@
-//! Nova asks Cortex where servers go: real schedulers of both, hypervisors that pretend, and TLS between them.
+//! Nova asks Cortex where servers go: real schedulers of both, and hypervisors that pretend.
 
 #[path = "../cloud/mod.rs"]
 mod cloud;
@@ -8,31 +8,14 @@ mod machine;
 mod servers;
 
 use cloud::{Cloud, client};
-use machine::Machine;
-use serde_json::json;
+use serde_json::{Value, json};
 
+/// One machine without hypervisors and, at first, without Cortex.
 const CLOUD: &str = "
-apiVersion: cert-manager.io/v1
-kind: Issuer
-metadata: {name: itself, namespace: cloud}
-spec: {selfSigned: {}}
----
-apiVersion: cert-manager.io/v1
-kind: Certificate
-metadata: {name: notary, namespace: cloud}
-spec: {secretName: notary, isCA: true, commonName: notary, issuerRef: {name: itself}}
----
-apiVersion: cert-manager.io/v1
-kind: Issuer
-metadata: {name: notary, namespace: cloud}
-spec: {ca: {secretName: notary}}
----
 apiVersion: c5c3.io/v1alpha1
 kind: ControlPlane
 metadata: {name: lab, namespace: cloud}
 spec:
-  global:
-    tls: {enabled: true, issuerRef: {name: notary, kind: Issuer}}
   infrastructure:
     mariadb: {replicas: 1, storageSize: 2Gi}
     rabbitmq: {replicas: 1}
@@ -46,21 +29,43 @@ spec:
       scheduler: {replicas: 1}
       conductor: {replicas: 1}
       template: {extraConfig: {quota: {instances: '-1', cores: '-1', ram: '-1'}}}
-  cortex: {enabled: true, replicas: 2}
 ";
-
-const IMAGES: &[&str] = &["mariadb", "rabbitmq", "memcached", "keystone", "glance", "placement", "nova"];
 
 /// A filter that knows what it needs from the request alone: hypervisors that pretend have no Hypervisor object.
 const STEPS: &str = r#"[{"name": "filter_host_instructions"}]"#;
 
+/// Cortex is switched on when the cloud is there: its image is that of this very program.
 fn up() -> Cloud {
-    let machine = Machine::up_with(1, IMAGES);
-    machine.import_itself();
-    machine.write("cloud.yaml", CLOUD);
-    machine.ok("kubectl create namespace cloud && kubectl apply -f cloud.yaml");
-    machine.ok("kubectl -n cloud wait --for=condition=Ready controlplane/lab --timeout=900s || ($C5C3 why; false)");
-    Cloud::on(machine)
+    let cloud = Cloud::up(CLOUD);
+    cloud.machine.import_itself();
+    set(&cloud, &json!({"cortex": {"enabled": true, "replicas": 2}}));
+    cloud.machine.eventually(&ready("cortex", "cortex"), "True");
+    nova_fails(&cloud, "open");
+    cloud
+}
+
+/// Waits until the scheduler of Nova runs that asks Cortex, and does this without an answer.
+fn nova_fails(cloud: &Cloud, how: &str) {
+    let it = &cloud.machine;
+    let config = "{.spec.template.spec.volumes[?(@.name==\"config\")].secret.secretName}";
+    let mode = format!(
+        "kubectl -n cloud get secret $(kubectl -n cloud get statefulset nova-scheduler -o jsonpath='{config}') \
+         -o jsonpath='{{.data.nova\\.conf}}' | base64 -d | grep ^on_failure"
+    );
+    it.eventually(&mode, &format!("on_failure = {how}"));
+    it.ok("kubectl -n cloud rollout status statefulset/nova-scheduler --timeout=170s");
+    it.eventually(&client("compute service list --service nova-scheduler -f value -c State"), "up");
+}
+
+/// Changes the spec of the ControlPlane.
+fn set(cloud: &Cloud, spec: &Value) {
+    let patch = json!({ "spec": spec });
+    cloud.machine.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
+}
+
+/// The line that prints whether an object is ready.
+fn ready(kind: &str, name: &str) -> String {
+    format!("kubectl -n cloud get {kind} {name} -o jsonpath='{{.status.conditions[?(@.type==\"Ready\")].status}}'")
 }
 
 #[test]
@@ -83,7 +88,7 @@ fn one_scheduler_decides_and_the_other_stands_by(cloud: &Cloud) {
     it.eventually(pods, "2 1");
     let told = "{.status.endpoint} {.status.activePipelines}";
     let told = format!("kubectl -n cloud get cortex cortex -o jsonpath='{told}'");
-    it.eventually(&told, r#"https://cortex.cloud.svc.cluster.local:8080 ["nova"]"#);
+    it.eventually(&told, r#"http://cortex.cloud.svc.cluster.local:8080 ["nova"]"#);
 }
 
 /// Sets the filters of Nova's pipeline, and waits until the scheduler has them. Nothing is restarted for it.
@@ -91,7 +96,7 @@ fn set_filters(cloud: &Cloud, filters: &str) {
     let it = &cloud.machine;
     let patch = format!(r#"{{"spec": {{"pipelines": {{"nova": {{"filters": {filters}}}}}}}}}"#);
     it.ok(&format!("kubectl -n cloud patch cortex cortex --type=merge -p '{patch}'"));
-    let names: Vec<serde_json::Value> = serde_json::from_str(filters).unwrap();
+    let names: Vec<Value> = serde_json::from_str(filters).unwrap();
     let names: Vec<&str> = names.iter().map(|one| one["name"].as_str().unwrap()).collect();
     let told = "{.spec.filters[*].name} {.status.conditions[?(@.type==\"Ready\")].status}";
     let current = "{.metadata.generation} {.status.observedGeneration}";
@@ -125,29 +130,19 @@ fn a_filter_that_is_added_counts_at_once(cloud: &Cloud) {
 
 fn without_a_scheduler_novas_order_is_kept_or_no_host_is_found(cloud: &Cloud) {
     let it = &cloud.machine;
-    let set = |spec: serde_json::Value| {
-        it.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{}'", json!({ "spec": spec })));
-    };
-    set(json!({"cortex": {"replicas": 0}}));
+    set(cloud, &json!({"cortex": {"replicas": 0}}));
     it.eventually("kubectl -n cloud get pods -l app.kubernetes.io/name=cortex -o name", "");
     let server = servers::create(cloud, "open", 1).remove(0);
     servers::is_active(cloud, &server);
-    set(json!({"services": {"nova": {"template": {"scheduler": {"externalScheduler": {"onFailure": "Closed"}}}}}}));
-    let config = "{.spec.template.spec.volumes[?(@.name==\"config\")].secret.secretName}";
-    let mode = format!(
-        "kubectl -n cloud get secret $(kubectl -n cloud get statefulset nova-scheduler -o jsonpath='{config}') \
-         -o jsonpath='{{.data.nova\\.conf}}' | base64 -d | grep ^on_failure"
+    set(
+        cloud,
+        &json!({"services": {"nova": {"template": {"scheduler": {"externalScheduler": {"onFailure": "Closed"}}}}}}),
     );
-    it.eventually(&mode, "on_failure = closed");
-    it.ok("kubectl -n cloud rollout status statefulset/nova-scheduler --timeout=170s");
-    it.eventually(&client("compute service list --service nova-scheduler -f value -c State"), "up");
+    nova_fails(cloud, "closed");
     let server = servers::create(cloud, "closed", 1).remove(0);
     servers::finds_no_host(cloud, &server);
-    set(json!({"cortex": {"replicas": 2}}));
-    it.eventually(
-        "kubectl -n cloud get cortex cortex -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'",
-        "True",
-    );
+    set(cloud, &json!({"cortex": {"replicas": 2}}));
+    it.eventually(&ready("cortex", "cortex"), "True");
     let server = servers::create(cloud, "back", 1).remove(0);
     servers::is_active(cloud, &server);
 }

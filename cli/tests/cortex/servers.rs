@@ -37,7 +37,6 @@ pub fn prepare(cloud: &Cloud) {
     it.ok("head -c 4096 /dev/zero > nothing.raw");
     cloud.openstack("image create nothing --disk-format raw --container-format bare --file nothing.raw");
     cloud.openstack("flavor create --id 1 --vcpus 1 --ram 64 --disk 1 tiny");
-    it.ok("kubectl -n cloud get secret nova-api-tls -o jsonpath='{.data.ca\\.crt}' | base64 -d > notary.crt");
 }
 
 /// Asks for servers, and says their ids.
@@ -53,10 +52,8 @@ pub fn create(cloud: &Cloud, name: &str, count: usize) -> Vec<String> {
         &format!("X-Auth-Token: {token}\nContent-Type: application/json\nX-OpenStack-Nova-API-Version: 2.74\n"),
     );
     let address = it.ok("kubectl -n cloud get service nova -o jsonpath='{.spec.clusterIP}'");
-    let said = it.ok(&format!(
-        "curl -sS --fail-with-body --cacert notary.crt --connect-to ::{address}: -H @headers -d @server.json \
-         https://nova.cloud.svc:8774/v2.1/servers"
-    ));
+    let said =
+        it.ok(&format!("curl -sS --fail-with-body -H @headers -d @server.json http://{address}:8774/v2.1/servers"));
     assert!(said.contains("\"server\""), "{said}");
     let of_cell =
         |cell: &str, what: &str| format!("SELECT {what} FROM {cell}.instances WHERE display_name LIKE '{name}%'");
