@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::args::ManifestsArgs;
 use crate::{Done, crds, operator, print};
+pub(crate) use agents::{Agent, all as agents};
 
 /// Where the operator of ControlPlanes runs, and those of other kinds than OpenStack's.
 const HOME: &str = "c5c3-system";

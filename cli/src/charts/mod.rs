@@ -1,6 +1,7 @@
-//! `c5c3 charts`: a Helm chart for each operator, and one for all of them. Their templates are made of the objects that
+//! `c5c3 charts`: a Helm chart for each operator and each agent, and one for all of them. Their templates are made of the objects that
 //! `c5c3 manifests` prints, so that both install the same.
 
+mod agents;
 mod template;
 mod umbrella;
 mod values;
@@ -46,6 +47,9 @@ pub(crate) fn run(args: &FolderArgs) -> Done {
 fn files() -> Result<Files, String> {
     let operators: Vec<(&str, Operator)> = operator::named().collect();
     let mut files = umbrella::files(&operators)?;
+    for (chart, parts) in agents::charts()? {
+        files.extend(parts.into_iter().map(|(path, text)| (format!("{chart}/{path}"), text)));
+    }
     for (name, operator) in &operators {
         let chart = Chart::new(name, operator);
         let definitions = definitions(&chart, &operators)?;
@@ -86,16 +90,8 @@ impl<'a> Chart<'a> {
     }
 
     fn files(&self) -> Result<Files, String> {
-        let text = |value: &Value| manifests::text(std::slice::from_ref(value));
-        let metadata = json!({
-            "apiVersion": "v2", "type": "application", "name": self.name(), "version": VERSION, "appVersion": VERSION,
-            "description": format!("The {} of CobaltCore", self.name()),
-            "kubeVersion": ">=1.32.0-0",
-            "sources": [SOURCE],
-            "annotations": {"artifacthub.io/license": "Apache-2.0", "artifacthub.io/operator": "true"},
-        });
         let mut files = Files::from([
-            ("Chart.yaml".to_owned(), text(&metadata)?),
+            ("Chart.yaml".to_owned(), metadata(self.name())?),
             ("values.yaml".to_owned(), values::yaml()),
             ("values.schema.json".to_owned(), format!("{:#}\n", values::schema(self.name()))),
             ("templates/_helpers.tpl".to_owned(), HELPERS.replace("CHART", self.name())),
@@ -135,12 +131,7 @@ impl<'a> Chart<'a> {
         for object in with.iter().filter(is_right) {
             let mut node = self.node(object);
             if object["kind"] == "ServiceAccount" {
-                node.add(
-                    "metadata",
-                    "annotations",
-                    Node::expression("toJson ."),
-                    "with .Values.serviceAccount.annotations",
-                );
+                values::account_annotations(&mut node);
             }
             text += &document(&node, (!without.contains(object)).then_some(ONE_NAMESPACE));
         }
@@ -200,27 +191,30 @@ impl<'a> Chart<'a> {
         let args = format!("{CONTAINER}.args");
         node.items_within(&args, "--namespace", ONE_NAMESPACE);
         node.items_within(&args, "--webhook", WEBHOOKS);
-        node.add(&args, "", Node::Scalar("'--log={{ . }}'".into()), "with .Values.logLevel");
         node.add(&args, "", Node::Scalar("'--cluster-domain={{ . }}'".into()), "with .Values.clusterDomain");
-        node.add(&args, "", Node::expression("toJson ."), "range .Values.extraArgs");
         node.items_within(&format!("{CONTAINER}.ports"), "webhooks", WEBHOOKS);
         node.within(&format!("{CONTAINER}.volumeMounts"), WEBHOOKS);
         node.within(&format!("{POD}.volumes"), WEBHOOKS);
         node.within(&format!("{POD}.securityContext.fsGroup"), WEBHOOKS);
-        node.add(CONTAINER, "imagePullPolicy", Node::expression("."), "with .Values.image.pullPolicy");
-        let secrets = "with concat (((.Values.global).image).pullSecrets | default list) .Values.imagePullSecrets";
-        node.add(POD, "imagePullSecrets", Node::expression("toJson ."), secrets);
-        for field in ["affinity", "nodeSelector", "priorityClassName", "tolerations"] {
-            node.add(POD, field, Node::expression("toJson ."), &format!("with .Values.{field}"));
-        }
-        let annotations = "with .Values.podAnnotations";
-        node.add("spec.template.metadata", "annotations", Node::expression("toJson ."), annotations);
+        values::pod(node, &["affinity", "nodeSelector", "priorityClassName", "tolerations"]);
     }
 }
 
 /// A ServiceMonitor is left out on a cluster that does not know the kind: it would fail the whole release.
 const MONITOR: &str = "if and .Values.metrics.enabled .Values.metrics.serviceMonitor.enabled \
     (.Capabilities.APIVersions.Has \"monitoring.coreos.com/v1\")";
+
+/// The description of the chart of an operator or an agent.
+fn metadata(name: &str) -> Result<String, String> {
+    let metadata = json!({
+        "apiVersion": "v2", "type": "application", "name": name, "version": VERSION, "appVersion": VERSION,
+        "description": format!("The {name} of CobaltCore"),
+        "kubeVersion": ">=1.32.0-0",
+        "sources": [SOURCE],
+        "annotations": {"artifacthub.io/license": "Apache-2.0", "artifacthub.io/operator": "true"},
+    });
+    manifests::text(&[metadata])
+}
 
 /// Where the code is.
 const SOURCE: &str = "https://github.com/c5c3/c5c3";

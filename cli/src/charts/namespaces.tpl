@@ -3,7 +3,7 @@
 {{- range list CHARTS }}
 {{- $values := index $.Values . }}
 {{- if $values.enabled }}
-{{- $wanted = concat $wanted (list $values.namespaceOverride $values.watchNamespace) }}
+{{- $wanted = concat $wanted (list $values.namespaceOverride ($values.watchNamespace | default "")) }}
 {{- end }}
 {{- end }}
 {{- range without ($wanted | uniq | sortAlpha) "" .Release.Namespace }}

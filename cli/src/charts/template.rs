@@ -146,9 +146,10 @@ fn scalar(text: &str, marks: Marks<'_>) -> String {
     if !marks.iter().any(|(mark, _)| text.contains(mark)) {
         return quoted(text);
     }
+    let escaped = text.replace('\'', "''");
     let filled = marks
         .iter()
-        .fold(text.to_owned(), |text, (mark, expression)| text.replace(mark, &format!("{{{{ {expression} }}}}")));
+        .fold(escaped, |text, (mark, expression)| text.replace(mark, &format!("{{{{ {expression} }}}}")));
     format!("'{filled}'")
 }
 

@@ -12,13 +12,12 @@ const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 const OS_RELEASE: &str = "/host/os-release";
 
 /// An agent.
-pub(super) struct Agent {
+pub(crate) struct Agent {
     /// As the command line names it.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Where its pods are.
-    home: &'static str,
-    /// Where its objects are.
-    objects: String,
+    home: String,
+    objects: Objects,
     access: Access,
     /// Folders of sockets that it sees, at the same paths, read-only. They may be missing when the pod starts.
     folders: &'static [(&'static str, &'static str)],
@@ -26,21 +25,29 @@ pub(super) struct Agent {
     tells_of_os: bool,
 }
 
+/// The namespace of an agent's objects.
+enum Objects {
+    /// That of a cloud.
+    Cloud(String),
+    /// The one that the agent runs in.
+    Home,
+}
+
 /// All agents. `namespace` is where operators and their objects are.
-pub(super) fn all(namespace: &str) -> Vec<Agent> {
+pub(crate) fn all(namespace: &str) -> Vec<Agent> {
     vec![
         Agent {
             name: "node",
-            home: HOME,
-            objects: namespace.to_owned(),
+            home: HOME.to_owned(),
+            objects: Objects::Cloud(namespace.to_owned()),
             access: c5c3_agent_node::access(),
             folders: &[("libvirt", "/run/libvirt")],
             tells_of_os: true,
         },
         Agent {
             name: "ovs",
-            home: "ovn-system",
-            objects: "ovn-system".to_owned(),
+            home: "ovn-system".to_owned(),
+            objects: Objects::Home,
             access: c5c3_agent_ovs::access(),
             folders: &[("switch", "/run/openvswitch"), ("ovn", "/run/ovn")],
             tells_of_os: false,
@@ -49,18 +56,46 @@ pub(super) fn all(namespace: &str) -> Vec<Agent> {
 }
 
 impl Agent {
+    /// The name of its DaemonSet, its account and its chart.
+    pub(crate) fn own(&self) -> String {
+        format!("c5c3-agent-{}", self.name)
+    }
+
+    /// The namespace that it runs in.
+    pub(crate) fn home(&self) -> &str {
+        &self.home
+    }
+
+    /// The same agent in another namespace.
+    pub(crate) fn in_namespace(self, home: &str) -> Self {
+        Self { home: home.to_owned(), ..self }
+    }
+
+    /// Whether it writes objects of one cloud.
+    pub(crate) fn is_about_a_cloud(&self) -> bool {
+        matches!(self.objects, Objects::Cloud(_))
+    }
+
+    /// Where its objects are.
+    fn objects(&self) -> &str {
+        match &self.objects {
+            Objects::Cloud(namespace) => namespace,
+            Objects::Home => &self.home,
+        }
+    }
+
     /// Everything that the agent needs but its CRDs, in the order in which it is applied.
-    pub(super) fn manifests(&self) -> Vec<Value> {
-        let own = format!("c5c3-agent-{}", self.name);
-        let account = (own.as_str(), self.home);
+    pub(crate) fn manifests(&self) -> Vec<Value> {
+        let own = self.own();
+        let account = (own.as_str(), self.home.as_str());
         let rules = |rules: &Value| serde_json::from_value::<Vec<_>>(rules.clone()).expect("rules of a role");
         let mut objects = vec![
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.home}}),
-            object("v1", "ServiceAccount", &own, Some(self.home)),
+            object("v1", "ServiceAccount", &own, Some(&self.home)),
         ];
         objects.extend(grant(account, &own, None, None, &rules(&self.access.in_cluster)));
         let in_namespace = rules(&self.access.in_namespace);
-        objects.extend(grant(account, &format!("{own}-objects"), None, Some(&self.objects), &in_namespace));
+        objects.extend(grant(account, &format!("{own}-objects"), None, Some(self.objects()), &in_namespace));
         objects.extend(self.access.policy(&own, account));
         objects.push(self.daemon_set(&own));
         objects
@@ -79,14 +114,14 @@ impl Agent {
             self.folders.iter().map(|(name, path)| volume(name, path, "DirectoryOrCreate")).collect();
         let mut args: Vec<String> = ["c5c3", "agent", self.name, "--log-format=json"].map(ToOwned::to_owned).into();
         args.push(format!("--metrics-address=0.0.0.0:{PORT}"));
-        args.push(format!("--namespace={}", self.objects));
+        args.push(format!("--namespace={}", self.objects()));
         if self.tells_of_os {
             args.push(format!("--os-release={OS_RELEASE}"));
             mounts.push(mount("os-release", OS_RELEASE));
             // Not checked: a host without the file has an agent, too.
             volumes.push(volume("os-release", "/etc/os-release", ""));
         }
-        let mut set = object("apps/v1", "DaemonSet", own, Some(self.home));
+        let mut set = object("apps/v1", "DaemonSet", own, Some(&self.home));
         set["spec"] = json!({
             "selector": {"matchLabels": labels},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
