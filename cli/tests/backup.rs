@@ -60,7 +60,7 @@ spec:
   storage: {persistentVolumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
 "#;
 
-/// Loads the backup into the server it is of, made anew, and into a Galera cluster that talks by TLS alone.
+/// Loads the backup into a new server in the place of the one that it is of, and into a Galera cluster that talks by TLS alone.
 const BACK: &str = r#"
 apiVersion: k8s.mariadb.com/v1alpha1
 kind: Restore
@@ -100,7 +100,7 @@ spec: {mariaDbRef: {name: choir}, backupRef: {name: once}}
 ---
 apiVersion: k8s.mariadb.com/v1alpha1
 kind: Backup
-metadata: {name: choir}
+metadata: {name: chorus}
 spec:
   mariaDbRef: {name: choir}
   storage: {persistentVolumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
@@ -181,7 +181,7 @@ fn databases_that_were_lost_come_back_from_a_backup_with_their_accounts() {
         );
     }
     // This may have run before the rows were there, and by TLS in any case.
-    it.eventually(&reason("backup", "choir"), "JobComplete");
+    it.eventually(&reason("backup", "chorus"), "JobComplete");
     // By now a minute has begun since the schedule was there.
     it.eventually(&reason("backup", "nightly"), "CronJobSuccess");
 }
