@@ -1,6 +1,5 @@
 //! The chart of an agent: its DaemonSet, its rights, and the policy that confines its tokens to the objects of their node.
 
-
 use super::template::Node;
 use super::{CONTAINER, Files, HELPERS, HOME, NAMESPACE, POD, document, metadata, values};
 use crate::manifests::{self, Agent};

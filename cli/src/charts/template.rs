@@ -147,9 +147,8 @@ fn scalar(text: &str, marks: Marks<'_>) -> String {
         return quoted(text);
     }
     let escaped = text.replace('\'', "''");
-    let filled = marks
-        .iter()
-        .fold(escaped, |text, (mark, expression)| text.replace(mark, &format!("{{{{ {expression} }}}}")));
+    let filled =
+        marks.iter().fold(escaped, |text, (mark, expression)| text.replace(mark, &format!("{{{{ {expression} }}}}")));
     format!("'{filled}'")
 }
 

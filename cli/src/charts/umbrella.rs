@@ -21,7 +21,8 @@ pub(super) fn files(operators: &[(&'static str, Operator)]) -> Result<Files, Str
         let Installation { own, home, .. } = Installation::new(name, operator, None);
         Part { own, home }
     };
-    let agents = manifests::agents("").into_iter().map(|agent| Part { own: agent.own(), home: agent.home().to_owned() });
+    let agents =
+        manifests::agents("").into_iter().map(|agent| Part { own: agent.own(), home: agent.home().to_owned() });
     let parts: Vec<Part> = operators.iter().map(installed).chain(agents).collect();
     let text = |value: &Value| manifests::text(std::slice::from_ref(value));
     let files = [

@@ -14,7 +14,8 @@ pub(super) fn yaml() -> String {
 
 /// The same of an agent's chart. One that is about a cloud knows the cloud's namespace.
 pub(super) fn agent_yaml(is_about_a_cloud: bool) -> String {
-    let cloud = "# The namespace of the cloud's objects, which must exist; openstack when empty.\nwatchNamespace: openstack\n";
+    let cloud =
+        "# The namespace of the cloud's objects, which must exist; openstack when empty.\nwatchNamespace: openstack\n";
     filled(&include_str!("agent.yaml").replace("CLOUD\n", if is_about_a_cloud { cloud } else { "" }))
 }
 

@@ -86,9 +86,11 @@ impl Wanted {
             ));
         }
         if spec.bootstrap_from.is_some() {
-            return Err("spec.bootstrapFrom: is not provided on the embedded cluster; leave it out, and create a Restore \
+            return Err(
+                "spec.bootstrapFrom: is not provided on the embedded cluster; leave it out, and create a Restore \
                         when the server is ready"
-                .into());
+                    .into(),
+            );
         }
         let storage = spec.storage.unwrap_or_default();
         let volume = match (storage.ephemeral.unwrap_or(false), storage.size) {

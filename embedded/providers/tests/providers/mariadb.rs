@@ -123,10 +123,11 @@ fn backup(name: &str) -> Value {
 async fn end(stage: &Stage, job: &str, phase: &str) {
     let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={job}"));
     let runs = |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
-    stage.eventually::<Job>(job, |job: Option<&Job>| {
-        job.is_some_and(|job| job.status.as_ref().is_some_and(|status| status.active == Some(1)))
-    })
-    .await;
+    stage
+        .eventually::<Job>(job, |job: Option<&Job>| {
+            job.is_some_and(|job| job.status.as_ref().is_some_and(|status| status.active == Some(1)))
+        })
+        .await;
     let pod = stage.api::<Pod>().list(&of_job).await.unwrap().items.remove(0).name_any();
     stage.eventually::<Pod>(&pod, move |pod: Option<&Pod>| pod.is_some_and(runs)).await;
     let patch = Patch::Merge(json!({"status": {"phase": phase}}));
