@@ -53,7 +53,6 @@ fn a_cloud_has_its_catalog_its_users_and_their_credentials_by_itself() {
     a_project_is_available_and_outlives_an_outage(&cloud);
     many_resources_are_available_soon_and_ask_little(&cloud);
     rotation::the_administrators_password_follows_its_secret(&cloud);
-    cloud::leaks::search(&cloud.machine);
 }
 
 fn endpoints(cloud: &Cloud) -> Vec<Value> {
