@@ -1,4 +1,4 @@
-//! `c5c3 status`, `why`, `plan` and `support` on a cluster of others, by what a kubeconfig lets them read.
+//! `c5c3 status`, `why`, `plan` and `support` on another cluster, with the rights of a kubeconfig.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -245,7 +245,7 @@ async fn a_rotation_is_asked_for_by_its_name_or_that_of_its_user() {
     assert!(code == Some(1) && text.contains("c5c3 why credentialrotation/nova-rotation"), "{code:?} {text}");
 }
 
-/// A cluster with all kinds of ours, and those of others that a small ControlPlane is made of.
+/// A cluster with all our kinds, and the kinds of other projects that a small ControlPlane creates.
 async fn with_kinds() -> TestCluster {
     let cluster = TestCluster::start().await.unwrap();
     for kind in c5c3_api::all() {
@@ -311,7 +311,7 @@ async fn a_plan_tells_what_a_control_plane_becomes_and_writes_nothing() {
         "{text}"
     );
 
-    // What may not be changed is refused as `validate --old` refuses it, and a change is told with its values.
+    // What may not be changed is refused as `validate --old` refuses it, and a change is printed with its values.
     let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "lab"},
         "spec": {"global": {"region": "RegionOne"}, "services": {"keystone": {"replicas": 1}}}});
     planes.patch("lab", &PatchParams::apply("test").force(), &Patch::Apply(plane)).await.unwrap();

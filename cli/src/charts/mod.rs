@@ -170,7 +170,7 @@ impl<'a> Chart<'a> {
             }
             "Issuer" | "Certificate" => ("webhooks", Some(WEBHOOKS)),
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-                // A webhook about kinds of others is asked in all namespaces, and must never block them.
+                // A webhook for other projects' kinds is called in all namespaces, and must never block them.
                 if object["webhooks"][0].get("namespaceSelector").is_some() {
                     node.set("webhooks.0.failurePolicy", Node::expression(".Values.webhooks.failurePolicy"));
                     node.within("webhooks.0.namespaceSelector", ONE_NAMESPACE);

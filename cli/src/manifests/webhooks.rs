@@ -56,7 +56,7 @@ pub(super) fn hooked(own: &str, hook: &Hook, client: &Value) -> Value {
         "name": format!("{}.{own}.c5c3.io", kind.to_lowercase()),
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
-        // None of ours may block the kinds of others.
+        // None of our webhooks may block other projects' kinds.
         "failurePolicy": "Ignore",
         "matchPolicy": "Equivalent",
         "rules": hook.rules,

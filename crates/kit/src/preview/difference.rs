@@ -1,4 +1,4 @@
-//! Which fields of an object differ, by their paths. Of a Secret only the paths are told.
+//! Which fields of an object differ, by their paths. Of a Secret only the paths are printed.
 
 use kube::api::DynamicObject;
 use serde_json::Value;
