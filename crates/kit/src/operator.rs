@@ -69,8 +69,10 @@ const RIVAL_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Task {
     /// Its client.
     pub client: Client,
-    /// The namespace that the operator looks after; all when absent.
-    pub namespace: Option<String>,
+    /// How the operator's controllers run.
+    pub options: RunOptions,
+    /// Its metrics.
+    pub metrics: Metrics,
     /// When to stop.
     pub stop: CancellationToken,
     pending: Option<(PendingStart, Option<Unhealthy>)>,
@@ -185,8 +187,8 @@ impl Operator {
         self.access.extend(access);
         self.controllers.push(Arc::new(move |start: Start, broken: Option<Unhealthy>| {
             let pending = Some((start.readiness.add_pending(), broken));
-            let Start { client, options, stop, .. } = start;
-            Box::pin(run(Task { client, namespace: options.namespace, stop, pending }))
+            let Start { client, options, metrics, stop, .. } = start;
+            Box::pin(run(Task { client, options, metrics, stop, pending }))
         }));
         self
     }

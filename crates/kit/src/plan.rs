@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::condition::ConditionState;
+use crate::object::Ref;
 use crate::remote::Call;
 use crate::wait::Wait;
 
@@ -170,6 +171,9 @@ impl Plan {
                 let value = serde_json::to_value(child.redacted()).unwrap_or_default();
                 let _ = writeln!(text, "{}", serde_json::to_string_pretty(&value).unwrap_or_default());
             }
+            for child in &step.released {
+                let _ = writeln!(text, "-- {child} is used no more, and deleted");
+            }
             for call in &step.calls {
                 let _ = writeln!(text, "-> {call}");
             }
@@ -209,6 +213,8 @@ pub struct Step {
     pub waiting_reason: Option<&'static str>,
     /// What it means that the step has no children.
     pub decision: Decision,
+    /// Children of before that nothing uses any more.
+    pub released: Vec<Ref>,
 }
 
 /// Whether the children of a step are known. "Not known yet" and "none wanted" are different things: the first keeps what
@@ -338,6 +344,7 @@ impl Step {
             done_reason: "Done",
             waiting_reason: None,
             decision: Decision::Planned,
+            released: Vec::new(),
         }
     }
 
@@ -368,6 +375,13 @@ impl Step {
     /// Adds children.
     pub fn children(mut self, children: impl IntoIterator<Item = Child>) -> Self {
         self.children.extend(children);
+        self
+    }
+
+    /// Says that nothing uses these children of before any more: they are deleted though this step, or one that needs it, is not
+    /// done. Credentials that were replaced are revoked so, whatever else is wrong.
+    pub fn released(mut self, children: impl IntoIterator<Item = Ref>) -> Self {
+        self.released.extend(children);
         self
     }
 

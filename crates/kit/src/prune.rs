@@ -29,7 +29,9 @@ impl Executor<'_> {
         let kept = kept(pass.plan, self.existing, &pass.wanted);
         for (reference, meta) in self.existing {
             let is_terminating = meta.deletion_timestamp.is_some();
-            let stays = pass.wants(reference) || kept.contains(&reference) || !may_go(pass.plan, &pass.applied, meta);
+            let stays = pass.wants(reference)
+                || kept.contains(&reference)
+                || !may_go(pass.plan, &pass.applied, reference, meta);
             if is_terminating || stays {
                 continue;
             }
@@ -117,8 +119,11 @@ impl Executor<'_> {
 }
 
 /// Whether a child that is no longer wanted may be deleted. If its step is in the plan or was dropped from it, the step and
-/// all that need it have to be done; otherwise all steps have to be.
-fn may_go(plan: &Plan, applied: &Applied, meta: &ObjectMeta) -> bool {
+/// all that need it have to be done; otherwise all steps have to be. One that a step released goes at once.
+fn may_go(plan: &Plan, applied: &Applied, reference: &Ref, meta: &ObjectMeta) -> bool {
+    if plan.steps.iter().any(|step| step.released.contains(reference)) {
+        return true;
+    }
     let Some(step) = label(meta, STEP).map(String::as_str) else { return applied.is_done() };
     let nodes = || plan.steps.iter().filter_map(|step| step.node.as_ref());
     if !plan.removed_steps.iter().any(|removed| *removed == *step) && !nodes().any(|node| node.name == *step) {
@@ -176,7 +181,7 @@ mod tests {
     }
 
     fn may_go_while(unready: &str, step: Option<&str>) -> bool {
-        let wait = Wait::on(&Ref::namespaced::<ConfigMap>("valley", "weather"));
+        let wait = Wait::on(&weather());
         let plan = plan();
         let outcomes = plan.steps.iter().map(|step| {
             let name = step.node.as_ref().map(|node| node.name.clone());
@@ -185,7 +190,11 @@ mod tests {
             Outcome { condition: "Ready", name, waits, blocked: None, done: String::new() }
         });
         let applied = Applied { outcomes: outcomes.collect(), ..Applied::default() };
-        may_go(&plan, &applied, &of_step(step))
+        may_go(&plan, &applied, &weather(), &of_step(step))
+    }
+
+    fn weather() -> Ref {
+        Ref::namespaced::<ConfigMap>("valley", "weather")
     }
 
     #[test]
@@ -193,6 +202,23 @@ mod tests {
         assert!(!may_go_while("well", Some("well")), "its own step is not done");
         assert!(!may_go_while("stone", Some("well")), "the stone may still stand on it");
         assert!(may_go_while("road", Some("well")), "the road has nothing to do with it");
+    }
+
+    #[test]
+    fn a_child_that_is_released_goes_whatever_is_not_done() {
+        let blocked = |name: &str| Outcome {
+            condition: "Ready",
+            name: Some(name.to_owned().into()),
+            waits: vec![Wait::on(&weather())],
+            blocked: None,
+            done: String::new(),
+        };
+        let applied = Applied { outcomes: vec![blocked("well"), blocked("stone")], ..Applied::default() };
+        assert!(!may_go(&plan(), &applied, &weather(), &of_step(Some("well"))));
+        let plan = plan().step(Step::new("Ready").node("bridge", []).childless().released([weather()]));
+        assert!(may_go(&plan, &applied, &weather(), &of_step(Some("well"))));
+        let other = Ref::namespaced::<ConfigMap>("valley", "soil");
+        assert!(!may_go(&plan, &applied, &other, &of_step(Some("well"))));
     }
 
     #[test]

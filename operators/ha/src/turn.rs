@@ -25,7 +25,7 @@ use crate::{Compute, Means, NAME, NAMESPACE};
 /// Runs until the task is stopped.
 pub(crate) async fn run(mut task: Task, means: Arc<Means>) {
     let (client, stop) = (task.client.clone(), task.stop.clone());
-    let namespace = task.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
+    let namespace = task.options.namespace.clone().unwrap_or_else(|| NAMESPACE.to_owned());
     let events = Events::new(client.clone(), NAME);
     let mut watch = Watch::new(&client);
     let work = async move {
@@ -95,10 +95,12 @@ impl Watch {
         false
     }
 
-    /// Looks whether there may be something to do about a host.
+    /// Looks whether there may be something to do about a host, or `HaEnabled` has to be written.
     fn look(&mut self, name: &str) {
-        let host = self.hypervisors.get(name).map(|hypervisor| host(hypervisor, self.nodes.get(name)));
-        if host.is_some_and(|host| host.is_of_interest()) {
+        let is_of_interest = self.hypervisors.get(name).is_some_and(|hypervisor| {
+            host(hypervisor, self.nodes.get(name)).is_of_interest() || !report::is_enabled_told(hypervisor)
+        });
+        if is_of_interest {
             self.of_interest.insert(name.to_owned());
         } else {
             self.of_interest.remove(name);
@@ -166,7 +168,7 @@ impl Turn<'_> {
         let cliff = cliff(&hosts, &self.means.policy);
         let (mut compute, mut fencer) = (None, None);
         for (hypervisor, host) in hypervisors.values().zip(hosts) {
-            if !host.is_of_interest() {
+            if !host.is_of_interest() && report::is_enabled_told(hypervisor) {
                 continue;
             }
             let mut known = Known { host, nova: None, cliff: cliff.clone(), fencing: None };
@@ -215,11 +217,10 @@ impl Turn<'_> {
         if let (Some((_, _, message)), false) = (&mut decided.report, problems.is_empty()) {
             *message = format!("{message}; {}", problems.join("; "));
         }
-        let present = report::present(hypervisor);
-        if let Some(wanted) = report::told(present, decided.report.as_ref(), &fenced, Timestamp::now())
+        if let Some(wanted) = report::told(hypervisor, decided.report.as_ref(), &fenced, Timestamp::now())
             && let Err(error) = report::write(self.client, hypervisor, &wanted).await
         {
-            tracing::warn!(host = known.host.name, %error, "cannot tell how a failed host is; trying again");
+            tracing::warn!(host = known.host.name, %error, "cannot write the conditions of a Hypervisor; trying again");
         }
     }
 

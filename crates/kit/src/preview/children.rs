@@ -69,7 +69,7 @@ impl Executor<'_> {
         let change = |fate| Change { object: object.clone(), fate, wait: None, after: wanted.clone(), before: None };
         let presence = match self.presence(child).await {
             Ok(presence) => presence,
-            Err(error) => return self.refused(error).map(change),
+            Err(error) => return refused(error).map(change),
         };
         let before = match presence {
             Presence::Refused(wait) => return Ok(change(Fate::Refused(wait))),
@@ -89,28 +89,14 @@ impl Executor<'_> {
                     let fate = if changes.is_empty() { Fate::Unchanged } else { Fate::Changed(changes) };
                     Ok(Change { object: object.clone(), fate, wait, after, before: Some(Box::new(live)) })
                 }
-                Err(error) => self.refused(error).map(change),
+                Err(error) => refused(error).map(change),
             },
             None => match self.dry_run(&object, &wanted).await {
                 Ok(after) => Ok(Change { after, ..change(Fate::Created) }),
                 // What it is created in, such as its namespace, is not there yet.
                 Err(Error::ApplyFailed { source, .. }) if is_not_found(&source) => Ok(change(Fate::Created)),
-                Err(error) => self.refused(error).map(change),
+                Err(error) => refused(error).map(change),
             },
-        }
-    }
-
-    /// What the API refuses is the fate of a child. That the person who asks may not apply it is none.
-    fn refused(&self, error: Error) -> Result<Fate, Error> {
-        let is_about_the_person = |source: &kube::Error| {
-            matches!(source, kube::Error::Api(status)
-            if status.code == 403 && status.message.contains(" cannot "))
-        };
-        match &error {
-            Error::ApplyFailed { source, .. } | Error::ReadFailed { source, .. } if is_about_the_person(source) => {
-                Err(error)
-            }
-            _ => error.refused().map(|wait| Fate::Refused(Box::new(wait))),
         }
     }
 
@@ -118,5 +104,19 @@ impl Executor<'_> {
         let params = PatchParams { dry_run: true, ..PatchParams::apply(self.owner.manager).force() };
         let applied = object.api(self.client.clone()).patch(&object.name, &params, &Patch::Apply(wanted)).await;
         applied.map_err(|source| Error::ApplyFailed { object: Box::new(object.clone()), source: Box::new(source) })
+    }
+}
+
+/// What the API refuses is the fate of a child. That the person who asks may not apply it is none.
+fn refused(error: Error) -> Result<Fate, Error> {
+    let is_about_the_person = |source: &kube::Error| {
+        matches!(source, kube::Error::Api(status)
+        if status.code == 403 && status.message.contains(" cannot "))
+    };
+    match &error {
+        Error::ApplyFailed { source, .. } | Error::ReadFailed { source, .. } if is_about_the_person(source) => {
+            Err(error)
+        }
+        _ => error.refused().map(|wait| Fate::Refused(Box::new(wait))),
     }
 }

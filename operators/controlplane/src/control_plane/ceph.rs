@@ -166,9 +166,18 @@ fn users_of(service: &str, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<
         return vec![service.to_owned()];
     }
     let rotation = inputs.typed::<CredentialRotation>(&rotation(service, cloud)).ok();
-    let kind = RotationType::CephUser;
-    let names = Names { service: service.to_owned(), namespace: cloud.namespace.clone(), kind };
-    credential_rotation::ceph_users(inputs, rotation.as_ref(), &names).into_iter().collect()
+    credential_rotation::ceph_users(inputs, rotation.as_ref(), &names(service, cloud)).into_iter().collect()
+}
+
+/// The user of a service that was replaced, and that nothing uses any more.
+fn replaced(service: &str, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Ref> {
+    let rotation = inputs.typed::<CredentialRotation>(&rotation(service, cloud)).ok();
+    let found = credential_rotation::replaced_ceph_user(inputs, rotation.as_ref(), &names(service, cloud));
+    found.filter(|_| ROTATED.contains(&service)).map(|name| user(&name))
+}
+
+fn names(service: &str, cloud: &Cloud) -> Names {
+    Names { service: service.to_owned(), namespace: cloud.namespace.clone(), kind: RotationType::CephUser }
 }
 
 fn rotation(service: &str, cloud: &Cloud) -> Ref {
@@ -231,6 +240,8 @@ pub(super) fn clients(_: &'static Part, step: Step, cloud: &Cloud, inputs: &Inpu
         Some(wait) => step.wait(wait.because("services store images and volumes in it")),
         None => step,
     };
+    let gone = users(&cloud.spec).into_iter().filter_map(|service| replaced(service, cloud, inputs));
+    let step = step.released(gone);
     let named = |service| users_of(service, cloud, inputs).into_iter().map(move |name| (service, name));
     step.children(users(&cloud.spec).into_iter().flat_map(named).map(|(service, name)| {
         let metadata = ObjectMeta { name: Some(name), namespace: Some(NAMESPACE.into()), ..ObjectMeta::default() };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use c5c3_api::c5c3::{ACCOUNTS, CredentialRotation};
+use c5c3_api::c5c3::{ACCOUNTS, CredentialRotation, RotationPhase};
 use c5c3_kit::{Inputs, Ref, Wait, readiness};
 use k8s_openapi::ByteString;
 use kube::Resource;
@@ -37,6 +37,17 @@ pub(crate) fn kept<K: Resource>(
     let listed: Vec<i64> = versions(names, listed.as_deref().unwrap_or_default()).collect();
     let known: BTreeSet<String> = recorded.chain(listed).map(|version| username(names, version)).collect();
     if known.is_empty() { [names.service.clone()].into() } else { known }
+}
+
+/// The user that a rotation has seen all services leave, and now wants gone.
+pub(crate) fn replaced<K: Resource>(
+    inputs: &Inputs<K>,
+    rotation: Option<&CredentialRotation>,
+    names: &Names,
+) -> Option<String> {
+    let state = State::recorded(rotation?.status.as_ref()).filter(|state| state.phase == RotationPhase::Revoking)?;
+    let user = username(names, state.previous?.version);
+    (!kept(inputs, rotation, names).contains(&user)).then_some(user)
 }
 
 /// Name and key of a user, once Rook has made it and it may do what it has to.

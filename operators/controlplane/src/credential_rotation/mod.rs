@@ -34,7 +34,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 pub(crate) use account::Names;
-pub(crate) use ceph_user::kept as ceph_users;
+pub(crate) use ceph_user::{kept as ceph_users, replaced as replaced_ceph_user};
 
 use account::Account;
 use delivery::Delivery;

@@ -6,6 +6,7 @@ mod golden;
 mod images;
 mod mistakes;
 mod paper;
+mod passwords;
 mod phases;
 mod policies;
 mod schemas;
