@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use c5c3_cortex::Domain;
-use c5c3_cortex_server::Settings;
+use c5c3_cortex_server::{DeschedulingSettings, Settings};
 use c5c3_kit::http::{self, Readiness};
 use c5c3_kit::leader::Election;
 use c5c3_kit::logging::{self, Format};
@@ -26,7 +26,7 @@ pub(crate) const HELP: &str = "Try it on your own machine:\n  \
 pub(crate) struct SchedulerArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Namespace of the Pipelines and Decisions
+    /// Namespace of the Pipelines, Decisions and Deschedulings
     #[arg(long, env = "C5C3_NAMESPACE", default_value = "openstack")]
     namespace: String,
     /// Where requests are answered; without --certificates on loopback only
@@ -59,6 +59,18 @@ pub(crate) struct SchedulerArgs {
     /// For how long Decisions are kept
     #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = seconds)]
     decision_age: i64,
+    /// Secret with the clouds.yaml of an administrator in Nova, which Deschedulings are carried out with
+    #[arg(long, value_name = "NAME", default_value = "k-orc-admin-clouds-yaml")]
+    clouds_secret: String,
+    /// How often detectors judge hosts, and migrations are followed
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = seconds)]
+    descheduling_interval: i64,
+    /// How many Deschedulings are kept
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    deschedulings: u32,
+    /// For how long Deschedulings are kept after they ended, or longer where a cooldown is
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = seconds)]
+    descheduling_age: i64,
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -111,6 +123,13 @@ async fn serve(args: &SchedulerArgs) -> Done {
         promise: duration(args.promise),
         decisions: args.decisions as usize,
         decision_age: duration(args.decision_age),
+        descheduling: DeschedulingSettings {
+            // No interval is shorter than a second.
+            interval: duration(args.descheduling_interval.max(1)),
+            most: args.deschedulings as usize,
+            age: duration(args.descheduling_age),
+            clouds_secret: args.clouds_secret.clone(),
+        },
     };
     let listener = TcpListener::bind(args.listen)
         .map_err(|error| format!("cannot listen on {}: {error}; choose a free address with --listen", args.listen))?;

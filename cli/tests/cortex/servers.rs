@@ -109,5 +109,5 @@ pub fn each_is_on_the_first_host_of_its_decision(cloud: &Cloud, batches: usize, 
         assert!(why.contains(host), "{why}");
         *used.entry(host).or_default() += 1;
     }
-    println!("{} servers: {used:?}", placed.len());
+    eprintln!("{} servers: {used:?}", placed.len());
 }

@@ -1,6 +1,6 @@
 //! What the kinds of Cortex's scheduler accept, and what they say about what they refuse.
 
-use c5c3_api::cortex::{Decision, Pipeline};
+use c5c3_api::cortex::{Decision, Descheduling, Pipeline};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn keeps<K: Serialize + DeserializeOwned>(text: &str) {
 }
 
 #[test]
-fn the_documented_pipeline_and_decision_are_taken_as_they_stand() {
+fn the_documented_pipeline_decision_and_descheduling_are_taken_as_they_stand() {
     keeps::<Pipeline>(
         r"
 apiVersion: cortex.c5c3.io/v1alpha1
@@ -47,6 +47,47 @@ metadata: { name: nova-6f2c }
 spec: { schedulingDomain: nova, pipelineRef: { name: kvm-general }, resourceID: 6f2c0000-0000-4000-8000-000000000001 }
 ",
     );
+    keeps::<Descheduling>(
+        r#"
+apiVersion: cortex.c5c3.io/v1alpha1
+kind: Descheduling
+metadata: { name: move-6f2c }
+spec: { resourceID: 6f2c0000-0000-4000-8000-000000000001, prevHost: hv-01, reason: "long term contention" }
+"#,
+    );
+}
+
+#[test]
+fn a_descheduling_is_a_dry_run_and_a_pipeline_of_detectors_proposes_until_they_say_otherwise() {
+    let spec = json!({"resourceID": "s-1", "prevHost": "plum", "reason": "full"});
+    let object = json!({"apiVersion": VERSION, "kind": "Descheduling", "metadata": {"name": "pear"}, "spec": spec});
+    assert!(serde_json::from_value::<Descheduling>(object).unwrap().spec.dry_run);
+    let usual = c5c3_api::cortex::PipelineDescheduling::default();
+    assert_eq!((usual.dry_run, usual.max_migrations, usual.cooldown.get().as_secs()), (true, 1, 3600));
+}
+
+#[test]
+fn a_pipeline_of_detectors_has_detectors_and_nothing_else() {
+    let full = |name: &str| json!([{"name": name, "params": [{"key": "threshold", "intValue": 80}]}]);
+    let good = json!({"type": "detector", "schedulingDomain": "nova", "detectors": full("avoid_high_memory_pct"),
+        "descheduling": {"dryRun": false, "maxMigrations": 3, "cooldown": "2h"}});
+    assert_eq!(problems("Pipeline", &good), [""; 0]);
+    let wrong = json!({"type": "detector", "schedulingDomain": "nova", "detectors": full("avoid_high_memory")});
+    assert_eq!(
+        problems("Pipeline", &wrong),
+        ["spec.detectors[0].name: no detector is called avoid_high_memory; did you mean avoid_high_memory_pct?"]
+    );
+    let says = |spec: &Value, what: &str| {
+        let said = problems("Pipeline", spec);
+        assert!(said.iter().any(|one| one.contains(what)), "{what} is not in {said:?}");
+    };
+    says(&json!({"type": "detector", "schedulingDomain": "nova"}), "without detectors; list at least one");
+    let mut mixed = good.clone();
+    mixed["weighers"] = json!([{"name": "weigher_ram"}]);
+    says(&mixed, "has filters or weighers; remove them");
+    let mut plain = good;
+    plain["type"] = json!("filter-weigher");
+    says(&plain, "only a pipeline of type detector has; set type to detector");
 }
 
 #[test]
@@ -78,8 +119,6 @@ fn a_parameter_has_one_value_of_the_right_type() {
 
 #[test]
 fn what_is_not_built_is_refused() {
-    let detector = problems("Pipeline", &json!({"schedulingDomain": "nova", "type": "detector"}));
-    assert!(detector[0].starts_with("spec.type: ") && detector[0].contains("filter-weigher"), "{detector:?}");
     let machines = problems("Pipeline", &json!({"schedulingDomain": "machines"}));
     assert!(machines[0].starts_with("spec.schedulingDomain: ") && machines[0].contains("nova"), "{machines:?}");
     let volumes = json!({"schedulingDomain": "cinder", "filters": [{"name": "filter_correct_az"}]});

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Pipelines, Hypervisors ─► watches ─► engine ◄─ POST /scheduler/{nova,cinder,manila}/external
-//!                                        └─► recorder ─► Decisions, the oldest removed
+//!                                        ├─► recorder ─► Decisions, the oldest removed
+//!                                        └─► descheduling ─► Deschedulings ─► live migrations by Nova
 //! ```
 //!
 //! One process decides at a time, whoever holds the lease: what is promised to servers that are being built is in its memory,
@@ -11,6 +12,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod api;
+mod descheduling;
 mod hosts;
 mod metrics;
 mod recorder;
@@ -21,6 +23,7 @@ mod token;
 mod watches;
 
 pub use api::routes;
+pub use descheduling::Settings as DeschedulingSettings;
 pub use hosts::host;
 pub use records::record;
 pub use run::{Error, Settings, run};

@@ -1,4 +1,4 @@
-//! The process: watches, leadership, the API, the recorder.
+//! The process: watches, leadership, the API, the recorder, the descheduler.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::routes;
+use crate::descheduling::{Descheduler, Settings as DeschedulingSettings};
 use crate::metrics::SchedulerMetrics;
 use crate::recorder::{self, Bounds};
 use crate::state::{Made, State};
@@ -42,6 +43,8 @@ pub struct Settings {
     pub decisions: usize,
     /// For how long Decisions are kept.
     pub decision_age: Duration,
+    /// How Deschedulings are carried out.
+    pub descheduling: DeschedulingSettings,
 }
 
 /// Why the scheduler does not run.
@@ -97,6 +100,7 @@ pub async fn run(
         readiness,
         bounds: Bounds { most: settings.decisions, age: settings.decision_age },
         promise: settings.promise,
+        descheduler: Descheduler::new(&client, &settings.namespace, &state, settings.descheduling.clone()),
     };
     let election = settings.election.clone();
     let lead = async {
@@ -106,10 +110,10 @@ pub async fn run(
         }
         match election {
             Some(election) => {
-                let work = |stop| leading.clone().work(stop);
+                let work = |stop| Box::pin(leading.clone().work(stop));
                 Candidate::new(client, election).lead(stop.clone(), |leads| leading.turned(leads), work).await;
             }
-            None => leading.clone().work(stop.clone()).await,
+            None => Box::pin(leading.clone().work(stop.clone())).await,
         }
     };
     let certificates = settings.certificates;
@@ -143,6 +147,7 @@ struct Leading {
     readiness: Readiness,
     bounds: Bounds,
     promise: Duration,
+    descheduler: Descheduler,
 }
 
 impl Leading {
@@ -155,7 +160,7 @@ impl Leading {
         self.pending.lock().expect("no one panics with the lock").get_or_insert_with(|| self.readiness.add_pending());
     }
 
-    /// Reads what the leader before has promised, then decides and writes down.
+    /// Reads what the leader before has promised, then decides, writes down, and has servers moved.
     async fn work(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             match recorder::restore(&self.api, &self.state, self.promise).await {
@@ -175,7 +180,8 @@ impl Leading {
         self.state.set_leads(true);
         self.pending.lock().expect("no one panics with the lock").take();
         let mut decisions = self.decisions.lock().await;
-        recorder::write_down(&self.api, &self.state, &mut decisions, self.bounds, stop).await;
+        let written = recorder::write_down(&self.api, &self.state, &mut decisions, self.bounds, stop.clone());
+        tokio::join!(written, self.descheduler.work(stop));
         self.state.set_leads(false);
     }
 }

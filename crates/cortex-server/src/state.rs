@@ -1,13 +1,15 @@
 //! What requests, watches and the recorder share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use c5c3_cortex::{Decision, Scheduler};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+use crate::descheduling::Detecting;
 use crate::metrics::SchedulerMetrics;
 use crate::token::Tokens;
 
@@ -25,6 +27,8 @@ pub struct State {
     pub(crate) metrics: SchedulerMetrics,
     leads: Arc<AtomicBool>,
     made: mpsc::Sender<Made>,
+    /// The pipelines of detectors, and what was said last of what they find, by name.
+    detecting: Arc<Mutex<BTreeMap<String, (Detecting, String)>>>,
 }
 
 impl State {
@@ -33,7 +37,7 @@ impl State {
         let (made, decisions) = mpsc::channel(QUEUE);
         let promise = u64::try_from(promise.as_millis()).unwrap_or(u64::MAX);
         let scheduler = Arc::new(RwLock::new(Scheduler::new(promise)));
-        (Self { scheduler, tokens, metrics, leads: Arc::default(), made }, decisions)
+        (Self { scheduler, tokens, metrics, leads: Arc::default(), made, detecting: Arc::default() }, decisions)
     }
 
     /// Reads the scheduler. A decision is complete or was not begun: a panic leaves nothing half done.
@@ -53,6 +57,39 @@ impl State {
 
     pub(crate) fn set_leads(&self, leads: bool) {
         self.leads.store(leads, Ordering::SeqCst);
+    }
+
+    /// The pipelines of detectors, by name.
+    pub(crate) fn detecting(&self) -> BTreeMap<String, Detecting> {
+        let all = self.detecting.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(name, (detecting, _))| (name.clone(), detecting.clone())).collect()
+    }
+
+    /// Adds a pipeline of detectors, or replaces it.
+    pub(crate) fn put_detecting(&self, name: &str, detecting: Detecting) {
+        let mut all = self.detecting.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = all.remove(name).map(|(_, said)| said).unwrap_or_default();
+        all.insert(name.to_owned(), (detecting, said));
+    }
+
+    /// Forgets a pipeline of detectors.
+    pub(crate) fn remove_detecting(&self, name: &str) {
+        self.detecting.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// Forgets what was said of what pipelines find: another leader may have said something else since.
+    pub(crate) fn forget_said(&self) {
+        let mut all = self.detecting.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values_mut().for_each(|(_, said)| said.clear());
+    }
+
+    /// Whether this was not said last of what a pipeline finds.
+    pub(crate) fn is_new(&self, name: &str, what: &str) -> bool {
+        let mut all = self.detecting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, said)) = all.get_mut(name) else { return false };
+        let is_new = said != what;
+        what.clone_into(said);
+        is_new
     }
 
     /// Hands a decision to the recorder. An answer never waits for that: when too many wait, it is counted and dropped.

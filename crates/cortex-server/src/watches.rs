@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use c5c3_api::blocks::{Condition, ConditionStatus};
-use c5c3_api::cortex::Pipeline;
+use c5c3_api::cortex::{Pipeline, PipelineType};
 use c5c3_api::hypervisor::Hypervisor;
 use c5c3_cortex::Domain;
 use c5c3_kit::metrics::Metrics;
@@ -17,6 +17,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use crate::descheduling::{DETECTING, Detecting};
 use crate::hosts::host;
 use crate::recorder::MANAGER;
 use crate::state::State;
@@ -86,16 +87,35 @@ pub(crate) async fn pipelines(
             }
             Event::Delete(object) => {
                 ours.remove(&object.name_any());
-                state.write().remove_pipeline(&object.name_any());
+                forget_pipeline(&state, &object.name_any());
                 tracing::info!(pipeline = object.name_any(), "a pipeline was removed");
             }
             Event::InitDone => {
                 for gone in ours.extract_if(|name| !seen.contains(name)) {
-                    state.write().remove_pipeline(&gone);
+                    forget_pipeline(&state, &gone);
                 }
             }
         }
     }
+}
+
+fn forget_pipeline(state: &State, name: &str) {
+    state.write().remove_pipeline(name);
+    state.remove_detecting(name);
+}
+
+/// What compiles for the rules of its kind compiles here: it is the same function.
+fn put_pipeline(state: &State, name: &str, pipeline: &Pipeline) {
+    let spec = &pipeline.spec;
+    if spec.r#type == PipelineType::FilterWeigher {
+        let _ = state.write().put_pipeline(&spec.engine(name));
+        state.remove_detecting(name);
+        return;
+    }
+    state.write().remove_pipeline(name);
+    let descheduling = spec.descheduling.clone().unwrap_or_default();
+    let detectors = spec.compile_detectors().unwrap_or_default();
+    state.put_detecting(name, Detecting { detectors, descheduling, generation: pipeline.metadata.generation });
 }
 
 async fn take_pipeline(state: &State, api: &Api<Pipeline>, object: DynamicObject) {
@@ -109,8 +129,10 @@ async fn take_pipeline(state: &State, api: &Api<Pipeline>, object: DynamicObject
     };
     let problems = pipeline.spec.step_problems();
     if problems.is_empty() {
-        // What compiles for the rules of its kind compiles here: it is the same function.
-        let _ = state.write().put_pipeline(&pipeline.spec.engine(&name));
+        put_pipeline(state, &name, &pipeline);
+        if pipeline.spec.r#type == PipelineType::FilterWeigher {
+            end_detecting(api, &pipeline).await;
+        }
     }
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let conditions = conditions(&pipeline, &problems);
@@ -127,13 +149,35 @@ async fn take_pipeline(state: &State, api: &Api<Pipeline>, object: DynamicObject
     }
 }
 
+/// Takes back what was said of a pipeline while it was one of detectors.
+async fn end_detecting(api: &Api<Pipeline>, pipeline: &Pipeline) {
+    let mut conditions = pipeline.status.iter().flat_map(|status| &status.conditions);
+    if !conditions.any(|one| one.r#type == "Detecting") {
+        return;
+    }
+    let name = pipeline.name_any();
+    let nothing = json!({"apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Pipeline", "status": {}});
+    let apply = PatchParams::apply(DETECTING).force();
+    if let Err(error) = api.patch_status(&name, &apply, &Patch::Apply(&nothing)).await {
+        tracing::warn!(%error, pipeline = name, "cannot take back what its detectors found");
+    }
+}
+
 /// The conditions to write; none if they are there already. A standby writes them, too: it says the same.
 fn conditions(pipeline: &Pipeline, problems: &[String]) -> Vec<Condition> {
     let (status, reason, message) = if problems.is_empty() {
-        (ConditionStatus::True, "PipelineReady", "it answers requests as it is written here".to_owned())
+        let does = match pipeline.spec.r#type {
+            PipelineType::FilterWeigher => "it answers requests as it is written here",
+            PipelineType::Detector => "hosts are judged as it is written here",
+        };
+        (ConditionStatus::True, "PipelineReady", does.to_owned())
     } else {
         let what = problems.join("; ");
-        (ConditionStatus::False, "StepsInvalid", format!("{what} (requests are answered as before)"))
+        let goes_on = match pipeline.spec.r#type {
+            PipelineType::FilterWeigher => "requests are answered as before",
+            PipelineType::Detector => "hosts are judged as before",
+        };
+        (ConditionStatus::False, "StepsInvalid", format!("{what} ({goes_on})"))
     };
     let before = pipeline.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let find = |kind: &str| before.iter().find(|one| one.r#type == kind);

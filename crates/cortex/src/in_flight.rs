@@ -80,6 +80,11 @@ impl InFlight {
         others.filter_map(|workload| self.promises.get(workload)).fold(Resources::default(), |sum, p| sum + p.resources)
     }
 
+    /// How many workloads other than `except` have room promised on a host.
+    pub fn count_on(&self, host: &str, except: &str) -> usize {
+        self.of_host.get(host).map_or(0, |workloads| workloads.iter().filter(|workload| *workload != except).count())
+    }
+
     /// The host that a workload was promised room on.
     pub fn host_of(&self, workload: &str) -> Option<&str> {
         self.promises.get(workload).map(|promise| promise.host.as_str())

@@ -7,10 +7,12 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod decision;
+mod detectors;
 mod explain;
 mod filters;
 mod host;
 mod in_flight;
+mod moves;
 mod params;
 mod pipeline;
 mod request;
@@ -21,8 +23,10 @@ mod weighers;
 pub mod wire;
 
 pub use decision::{Decision, FilterResult, RankedHost, Removal, WeigherResult};
+pub use detectors::{Detector, Load};
 pub use host::{Aggregate, Condition, Host, Inventory, NameSet};
 pub use in_flight::{InFlight, Promise};
+pub use moves::{Move, Overload, Relocation};
 pub use params::{Param, Params};
 pub use pipeline::{OnFailure, Pipeline, PipelineProblem, PipelineSpec, StepSpec, defaults};
 pub use request::{Candidate, Destination, Domain, Flavor, Group, Intent, Options, Policy, Request};

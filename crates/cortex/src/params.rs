@@ -43,6 +43,14 @@ impl Params {
         }
     }
 
+    /// A number, if it is there.
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        match self.0.get(name) {
+            Some(Param::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// The weight of a resource: 1 for `memory` and `cpu` when no weights are given, 0 for one that is not listed.
     pub(crate) fn weight(&self, resource: &str) -> f64 {
         match self.0.get("resourceWeights") {

@@ -20,7 +20,8 @@ impl OnFailure {
     pub fn default_of(role: Role) -> Self {
         match role {
             Role::Filter => Self::Closed,
-            Role::Weigher => Self::Open,
+            // A host that a detector cannot judge is left as it is.
+            Role::Weigher | Role::Detector => Self::Open,
         }
     }
 }
@@ -152,6 +153,8 @@ impl Pipeline {
                         let multiplier = step.multiplier;
                         weighers.push(WeigherStep { name, weigher, multiplier, on_failure, params });
                     }
+                    // Those of a pipeline of detectors are compiled by themselves.
+                    Kind::Detector(_) => {}
                 }
             }
         }
@@ -173,23 +176,17 @@ impl Pipeline {
     }
 }
 
-fn unknown(path: &str, role: Role, domain: Domain, name: &str) -> PipelineProblem {
-    let other = match role {
-        Role::Filter => Role::Weigher,
-        Role::Weigher => Role::Filter,
-    };
-    let fix = if steps::find(other, name).is_some() {
-        format!("it is a {}; list it under {}s", other.as_str(), other.as_str())
-    } else {
-        match steps::hint(role, domain, name) {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("docs/cortex.md lists every {}", role.as_str()),
-        }
+pub(crate) fn unknown(path: &str, role: Role, domain: Domain, name: &str) -> PipelineProblem {
+    let other = Role::ALL.into_iter().find(|other| *other != role && steps::find(*other, name).is_some());
+    let fix = match (other, steps::hint(role, domain, name)) {
+        (Some(other), _) => format!("it is a {}; list it under {}s", other.as_str(), other.as_str()),
+        (None, Some(near)) => format!("did you mean {near}?"),
+        (None, None) => format!("docs/cortex.md lists every {}", role.as_str()),
     };
     PipelineProblem { path: format!("{path}.name"), what: format!("no {} is called {name}", role.as_str()), fix }
 }
 
-fn mistakes(
+pub(crate) fn mistakes(
     path: &str,
     info: &'static steps::StepInfo,
     step: &StepSpec,

@@ -7,6 +7,7 @@ use crate::host::{Host, Inventory};
 use crate::in_flight::{InFlight, Promise};
 use crate::pipeline::{self, Pipeline, PipelineProblem, PipelineSpec};
 use crate::request::{Domain, Request};
+use crate::resources::Resources;
 
 /// Why there is no decision. That no host fits is a decision.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +116,20 @@ impl Scheduler {
             return;
         }
         self.in_flight.promise(workload, promise);
+    }
+
+    /// Promises room to a workload that is about to move, unless its host reports it already.
+    pub fn promise(&mut self, workload: &str, host: &str, resources: Resources, now: u64) {
+        let there = self.known.0.values().filter_map(|inventory| inventory.get(host));
+        if !there.into_iter().any(|host| Host::has(&host.instances, workload)) {
+            let promise = Promise { host: host.to_owned(), resources, expires: now + self.patience };
+            self.in_flight.promise(workload, promise);
+        }
+    }
+
+    /// Ends the promise to a workload that does not move after all.
+    pub fn end_promise(&mut self, workload: &str) {
+        self.in_flight.end(workload);
     }
 
     /// Ends promises that have expired.

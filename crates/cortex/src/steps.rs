@@ -1,5 +1,6 @@
-//! The catalogue of steps: every filter and weigher by its name, its other names, and its parameters.
+//! The catalogue of steps: every filter, weigher and detector by its name, its other names, and its parameters.
 
+use crate::detectors::Load;
 use crate::filters::Filter;
 use crate::params::Param;
 use crate::request::Domain;
@@ -12,14 +13,20 @@ pub enum Role {
     Filter,
     /// Puts hosts in order.
     Weigher,
+    /// Finds hosts that carry too much.
+    Detector,
 }
 
 impl Role {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Filter, Self::Weigher, Self::Detector];
+
     /// For messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
             Self::Weigher => "weigher",
+            Self::Detector => "detector",
         }
     }
 }
@@ -28,6 +35,7 @@ impl Role {
 pub(crate) enum Kind {
     Filter(Filter),
     Weigher(Weigher),
+    Detector(Load),
 }
 
 /// One step of the catalogue.
@@ -52,6 +60,7 @@ impl StepInfo {
         match self.kind {
             Kind::Filter(_) => Role::Filter,
             Kind::Weigher(_) => Role::Weigher,
+            Kind::Detector(_) => Role::Detector,
         }
     }
 }
@@ -61,6 +70,8 @@ impl StepInfo {
 pub(crate) enum ParamType {
     List,
     Weights,
+    Percent,
+    Count,
 }
 
 impl ParamType {
@@ -68,12 +79,16 @@ impl ParamType {
         match self {
             Self::List => "a list of strings",
             Self::Weights => "a map of numbers with the keys cpu and memory",
+            Self::Percent => "a percentage from 1 to 100",
+            Self::Count => "a number from 1 to 10000",
         }
     }
 
     pub(crate) fn takes(self, param: &Param) -> bool {
         match (self, param) {
             (Self::List, Param::List(_)) => true,
+            (Self::Percent, Param::Number(number)) => (1.0..=100.0).contains(number),
+            (Self::Count, Param::Number(number)) => (1.0..=10_000.0).contains(number),
             (Self::Weights, Param::Weights(weights)) => {
                 let known = |name: &String| ["cpu", "memory"].contains(&name.as_str());
                 weights.keys().all(known)
@@ -95,6 +110,15 @@ const fn filter(name: &'static str, aliases: &'static [&'static str], kind: Filt
 
 const fn weigher(name: &'static str, aliases: &'static [&'static str], kind: Weigher, rule: &'static str) -> StepInfo {
     StepInfo { name, aliases, domains: NOVA, params: &[], rule, kind: Kind::Weigher(kind) }
+}
+
+const fn detector(
+    name: &'static str,
+    of: &'static [(&'static str, ParamType)],
+    kind: Load,
+    rule: &'static str,
+) -> StepInfo {
+    StepInfo { name, aliases: &[], domains: NOVA, params: of, rule, kind: Kind::Detector(kind) }
 }
 
 static STEPS: &[StepInfo] = &[
@@ -237,6 +261,24 @@ static STEPS: &[StepInfo] = &[
         &["ServerGroupSoftAffinityWeigher", "ServerGroupSoftAntiAffinityWeigher"],
         Weigher::GroupSoftAffinity,
         "members of the group on the host, for soft affinity; against it, for soft anti-affinity",
+    ),
+    detector(
+        "avoid_high_memory_pct",
+        &[("threshold", ParamType::Percent)],
+        Load::Memory,
+        "a larger share of the host's memory is taken than the threshold; 90 when absent",
+    ),
+    detector(
+        "avoid_high_cpu_pct",
+        &[("threshold", ParamType::Percent)],
+        Load::Cpu,
+        "a larger share of the host's vCPUs is taken than the threshold; 90 when absent",
+    ),
+    detector(
+        "avoid_many_instances",
+        &[("threshold", ParamType::Count)],
+        Load::Instances,
+        "the host has more servers than the threshold",
     ),
 ];
 

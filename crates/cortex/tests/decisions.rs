@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use c5c3_cortex::{
-    Aggregate, Amounts, Candidate, Condition, Decision, Destination, Domain, Group, Host, Intent, OnFailure, Param,
-    Pipeline, PipelineSpec, Policy, Request, Resources, Role, Scheduler, SchedulingError, StepSpec, find, known,
+    Aggregate, Amounts, Candidate, Condition, Decision, Destination, Detector, Domain, Group, Host, Intent, OnFailure,
+    Param, Pipeline, PipelineSpec, Policy, Request, Resources, Role, Scheduler, SchedulingError, StepSpec, find, known,
 };
 
 const HOUR: u64 = 3_600_000;
@@ -444,14 +444,17 @@ fn every_step_is_found_by_each_of_its_names_and_no_name_means_two() {
             assert_eq!(find(step.role(), name).unwrap().name, step.name);
             assert!(seen.insert(name), "{name} is the name of two steps");
         }
-        let steps = [step.domains[0]].map(|domain| {
-            let spec = PipelineSpec::new("all", domain);
-            match step.role() {
-                Role::Filter => spec.filters([step.name]),
-                Role::Weigher => spec.weigher(step.name, 1.0),
+        let spec = PipelineSpec::new("all", step.domains[0]);
+        let is_right = match step.role() {
+            Role::Filter => Pipeline::compile(&spec.filters([step.name])).is_ok(),
+            Role::Weigher => Pipeline::compile(&spec.weigher(step.name, 1.0)).is_ok(),
+            Role::Detector => {
+                let mut detector = StepSpec::new(step.name);
+                detector.params.0.insert("threshold".into(), Param::Number(50.0));
+                Detector::compile(&[detector], step.domains[0]).is_ok()
             }
-        });
-        assert!(Pipeline::compile(&steps[0]).is_ok(), "{}", step.name);
+        };
+        assert!(is_right, "{}", step.name);
     }
 }
 

@@ -1,4 +1,5 @@
-//! The account of the scheduler, and what it may do: read Pipelines and Hypervisors, write Decisions, hold one Lease.
+//! The account of the scheduler, and what it may do: read Pipelines and Hypervisors, write Decisions and Deschedulings, read Nova's
+//! credential, publish events, hold one Lease.
 
 use c5c3_kit::{Child, access};
 use c5c3_service::Instance;
@@ -13,6 +14,12 @@ pub(crate) const READ: &[&str] = &["get", "list", "watch"];
 
 /// What the scheduler does with Decisions.
 pub(crate) const DECISIONS: &[&str] = &["create", "delete", "get", "list", "patch"];
+
+/// What the scheduler does with Deschedulings.
+pub(crate) const DESCHEDULINGS: &[&str] = &["create", "delete", "get", "list"];
+
+/// The Secret with the clouds.yaml with which servers are moved.
+const CLOUDS_SECRET: &str = "k-orc-admin-clouds-yaml";
 
 /// The Lease of the scheduler that decides.
 const LEASE: &str = "cortex-scheduler";
@@ -48,6 +55,10 @@ pub(crate) fn children(instance: &Instance) -> Vec<Child> {
         rule(CORTEX, &["pipelines"], READ),
         rule(CORTEX, &["decisions"], DECISIONS),
         rule(CORTEX, &["decisions/status", "pipelines/status"], &["patch"]),
+        rule(CORTEX, &["deschedulings"], DESCHEDULINGS),
+        rule(CORTEX, &["deschedulings/status"], &["update"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+        PolicyRule { resource_names: Some(vec![CLOUDS_SECRET.to_owned()]), ..rule("", &["secrets"], &["get"]) },
     ];
     rules.extend(access::lease(LEASE));
     let hosts = vec![rule(HYPERVISORS, &["hypervisors"], READ)];

@@ -14,7 +14,7 @@ mod pipelines;
 mod scheduler;
 
 use c5c3_api::blocks::Tls;
-use c5c3_api::cortex::{Cortex, CortexPipelines, Decision, Pipeline};
+use c5c3_api::cortex::{Cortex, CortexPipelines, Decision, Descheduling, Pipeline};
 use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::hypervisor::Hypervisor;
 use c5c3_api::{Problem, Problems};
@@ -98,6 +98,8 @@ impl Controller for Cortexes {
             (KindRef::of::<Pipeline>(), "/status", &["patch"]),
             (KindRef::of::<Decision>(), "", access::DECISIONS),
             (KindRef::of::<Decision>(), "/status", &["patch"]),
+            (KindRef::of::<Descheduling>(), "", access::DESCHEDULINGS),
+            (KindRef::of::<Descheduling>(), "/status", &["update"]),
             (KindRef::of::<Hypervisor>(), "", access::READ),
             (KindRef::of::<Lease>(), "", &["create", "get", "list", "update", "watch"]),
         ]

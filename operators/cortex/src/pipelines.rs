@@ -78,6 +78,8 @@ fn child(instance: &Instance, domain: engine::Domain, pipeline: &CortexPipeline)
                 params: Vec::new(),
             })
             .collect(),
+        detectors: Vec::new(),
+        descheduling: None,
     };
     let mut object = Pipeline::new(domain.as_str(), spec);
     object.metadata = instance.meta(domain.as_str(), COMPONENT);

@@ -1,4 +1,5 @@
-//! Pipeline: the steps of a decision. Filters leave hosts out, weighers put the rest in order.
+//! Pipeline: the steps of a decision, of which filters leave hosts out and weighers put the rest in order; or detectors, which
+//! find hosts that carry too much.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Problem;
-use crate::blocks::{self, Condition};
+use crate::blocks::{self, Condition, Duration};
 use crate::catalog::{Rules, problem};
 
 /// A pipeline of the scheduler. One that is called like its domain (`nova`, `cinder`, `manila`) answers the requests that name no other.
@@ -35,6 +36,14 @@ use crate::catalog::{Rules, problem};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.type) || self.type != 'detector' || has(self.detectors) && size(self.detectors) > 0")
+        .message("is of type detector without detectors; list at least one, or set type to filter-weigher"),
+    validation = Rule::new("!has(self.type) || self.type != 'detector' || (!has(self.filters) || size(self.filters) == 0) && (!has(self.weighers) || size(self.weighers) == 0)")
+        .message("is of type detector and has filters or weighers; remove them: targets are chosen by the pipeline that answers Nova"),
+    validation = Rule::new("has(self.type) && self.type == 'detector' || (!has(self.detectors) || size(self.detectors) == 0) && !has(self.descheduling)")
+        .message("has detectors or descheduling, which only a pipeline of type detector has; set type to detector, or remove them")
+)]
 pub struct PipelineSpec {
     /// What kind of pipeline it is.
     #[serde(default)]
@@ -56,6 +65,13 @@ pub struct PipelineSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub weighers: Vec<PipelineWeigher>,
+    /// The detectors of a pipeline of that type, each by itself: a host that one of them finds has servers moved off it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub detectors: Vec<PipelineDetector>,
+    /// What is done about hosts that detectors find; proposals only when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descheduling: Option<PipelineDescheduling>,
 }
 
 /// What kind of pipeline it is.
@@ -65,6 +81,8 @@ pub enum PipelineType {
     /// It filters and weighs hosts.
     #[default]
     FilterWeigher,
+    /// It finds hosts that carry too much.
+    Detector,
 }
 
 /// Whose requests are answered.
@@ -152,6 +170,53 @@ pub struct PipelineWeigher {
     pub params: Vec<StepParam>,
 }
 
+/// A detector of a pipeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineDetector {
+    /// Name of the detector, such as `avoid_high_memory_pct`.
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z][A-Za-z0-9_]*$"))]
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub description: Option<String>,
+    /// Its parameters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"]))]
+    pub params: Vec<StepParam>,
+}
+
+/// What is done about hosts that carry too much.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineDescheduling {
+    /// Whether migrations are only proposed, as Descheduling objects; with `false` they are done.
+    #[serde(default = "blocks::yes")]
+    pub dry_run: bool,
+    /// How many migrations of this pipeline are proposed, and how many of all Deschedulings it lets run, at a time.
+    #[serde(default = "one_at_a_time")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_migrations: u32,
+    /// How long a server that was moved, or that could not be, is left where it is.
+    #[serde(default = "one_hour")]
+    pub cooldown: Duration,
+}
+
+impl Default for PipelineDescheduling {
+    fn default() -> Self {
+        Self { dry_run: true, max_migrations: one_at_a_time(), cooldown: one_hour() }
+    }
+}
+
+fn one_at_a_time() -> u32 {
+    1
+}
+
+fn one_hour() -> Duration {
+    Duration::new("1h").expect("1h is a duration")
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -207,13 +272,19 @@ impl StepParam {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineStatus {
-    /// Ready: it answers requests as it is written here. AllStepsReady: the scheduler knows all of its steps.
+    /// Ready: it answers requests, or judges hosts, as it is written here. AllStepsReady: the scheduler knows all of its steps.
+    /// Detecting: which hosts carry too much, and what comes of it; or why that is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
     /// The generation that the status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+fn params(params: &[StepParam]) -> engine::Params {
+    let each = params.iter().filter_map(|param| Some((param.key.clone(), param.values().into_iter().next()?)));
+    engine::Params(each.collect())
 }
 
 impl PipelineSpec {
@@ -224,10 +295,6 @@ impl PipelineSpec {
                 OnFailure::Open => engine::OnFailure::Open,
                 OnFailure::Closed => engine::OnFailure::Closed,
             })
-        };
-        let params = |params: &[StepParam]| {
-            let each = params.iter().filter_map(|param| Some((param.key.clone(), param.values().into_iter().next()?)));
-            engine::Params(each.collect())
         };
         engine::PipelineSpec {
             name: name.to_owned(),
@@ -256,10 +323,21 @@ impl PipelineSpec {
         }
     }
 
+    /// Its detectors as they run, or everything that is wrong with them.
+    pub fn compile_detectors(&self) -> Result<Vec<engine::Detector>, Vec<engine::PipelineProblem>> {
+        let specs: Vec<engine::StepSpec> = self
+            .detectors
+            .iter()
+            .map(|one| engine::StepSpec { params: params(&one.params), ..engine::StepSpec::new(&one.name) })
+            .collect();
+        engine::Detector::compile(&specs, self.scheduling_domain.into())
+    }
+
     /// Everything that is wrong with its steps.
     pub fn step_problems(&self) -> Vec<Problem> {
         let lists = self.filters.iter().map(|filter| &filter.params).enumerate().map(|(i, p)| ("filters", i, p));
-        let all = lists.chain(self.weighers.iter().map(|w| &w.params).enumerate().map(|(i, p)| ("weighers", i, p)));
+        let lists = lists.chain(self.weighers.iter().map(|w| &w.params).enumerate().map(|(i, p)| ("weighers", i, p)));
+        let all = lists.chain(self.detectors.iter().map(|d| &d.params).enumerate().map(|(i, p)| ("detectors", i, p)));
         let mut problems: Vec<Problem> = all
             .flat_map(|(field, index, params)| {
                 params.iter().enumerate().filter(|(_, param)| param.values().len() != 1).map(move |(at, param)| {
@@ -269,7 +347,7 @@ impl PipelineSpec {
             })
             .collect();
         let compiled = engine::Pipeline::compile(&self.engine("pipeline"));
-        let wrong = compiled.err().into_iter().flatten();
+        let wrong = compiled.err().into_iter().chain(self.compile_detectors().err()).flatten();
         problems.extend(wrong.map(|wrong| problem(format!("spec.{}", wrong.path), wrong.what, wrong.fix)));
         problems
     }

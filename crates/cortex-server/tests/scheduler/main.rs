@@ -1,5 +1,8 @@
 //! The scheduler on a whole API server: requests over HTTP, Pipelines and Hypervisors watched, Decisions written.
 
+mod descheduling;
+mod nova;
+
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +11,7 @@ use c5c3_api::blocks::ConditionStatus;
 use c5c3_api::cortex::{Decision, Pipeline};
 use c5c3_api::hypervisor::Hypervisor;
 use c5c3_cortex::Domain;
-use c5c3_cortex_server::{Error, Settings, run};
+use c5c3_cortex_server::{DeschedulingSettings, Error, Settings, run};
 use c5c3_harness::TestCluster;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::leader::Election;
@@ -101,6 +104,7 @@ fn settings(namespace: &str, tokens: &Path, decisions: usize) -> Settings {
         promise: Duration::from_mins(10),
         decisions,
         decision_age: Duration::from_hours(1),
+        descheduling: DeschedulingSettings { interval: Duration::from_millis(50), ..DeschedulingSettings::default() },
     }
 }
 
@@ -132,6 +136,7 @@ async fn cluster(hosts: &[(&str, u64)]) -> Option<TestCluster> {
     for (version, kind) in [
         ("cortex.c5c3.io/v1alpha1", "Pipeline"),
         ("cortex.c5c3.io/v1alpha1", "Decision"),
+        ("cortex.c5c3.io/v1alpha1", "Descheduling"),
         ("hypervisor.c5c3.io/v1", "Hypervisor"),
     ] {
         cluster.install(&c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
@@ -143,6 +148,11 @@ async fn cluster(hosts: &[(&str, u64)]) -> Option<TestCluster> {
 }
 
 async fn hypervisor(cluster: &TestCluster, name: &str, memory: u64, servers: &[&str]) {
+    busy_hypervisor(cluster, name, memory, 0, servers).await;
+}
+
+/// One of which so much memory is taken.
+async fn busy_hypervisor(cluster: &TestCluster, name: &str, memory: u64, taken: u64, servers: &[&str]) {
     let api: Api<Hypervisor> = Api::all(cluster.client());
     let apply = PatchParams::apply("test").force();
     let object =
@@ -151,7 +161,7 @@ async fn hypervisor(cluster: &TestCluster, name: &str, memory: u64, servers: &[&
     let servers: Vec<Value> = servers.iter().map(|id| json!({"id": id, "name": id, "active": true})).collect();
     let status = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "status": {
         "conditions": [{"type": "Ready", "status": "True"}], "instances": servers,
-        "capacity": {"cpu": "64", "memory": format!("{memory}Mi")}, "allocation": {"cpu": "0", "memory": "0"},
+        "capacity": {"cpu": "64", "memory": format!("{memory}Mi")}, "allocation": {"cpu": "0", "memory": format!("{taken}Mi")},
     }});
     api.patch_status(name, &apply, &Patch::Apply(&status)).await.unwrap();
 }
