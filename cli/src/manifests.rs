@@ -4,6 +4,7 @@
 mod agents;
 mod exposure;
 mod people;
+mod places;
 mod webhooks;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use crate::args::ManifestsArgs;
 use crate::{Done, crds, operator, print};
 pub(crate) use agents::{Agent, all as agents};
+pub(crate) use places::{CERTIFICATES, HOLD, Places};
 
 /// Where the operator of ControlPlanes runs, and those of other kinds than OpenStack's.
 const HOME: &str = "c5c3-system";
@@ -41,6 +43,8 @@ pub(crate) struct Installation {
     pub(crate) home: String,
     /// The namespace that it looks after; all of them when absent.
     pub(crate) namespace: Option<String>,
+    /// What the hypervisor operator makes in namespaces that its flags name.
+    pub(crate) places: Places,
 }
 
 impl Installation {
@@ -51,7 +55,13 @@ impl Installation {
             own: account_name(name, operator),
             home: home(operator),
             namespace: namespace.map(ToOwned::to_owned),
+            places: Places::default(),
         }
+    }
+
+    /// Sets what the hypervisor operator makes in other namespaces; other operators make nothing there.
+    pub(crate) fn with_places(self, places: Places) -> Self {
+        if self.name == "hypervisor" { Self { places, ..self } } else { self }
     }
 
     fn account(&self) -> (&str, &str) {
@@ -106,7 +116,7 @@ pub(crate) fn run(args: &ManifestsArgs) -> Done {
     let extras = Extras { webhooks: args.webhooks, monitor: args.monitoring };
     let mut files = BTreeMap::from([("roles.yaml".to_owned(), text(&people::roles())?)]);
     for (name, operator) in operator::named() {
-        let installation = Installation::new(name, &operator, namespace);
+        let installation = Installation::new(name, &operator, namespace).with_places(args.places.places());
         files.insert(format!("{name}.yaml"), text(&objects(&installation, &operator, extras))?);
     }
     for agent in agents::all(&args.namespace) {
@@ -139,6 +149,7 @@ pub(crate) fn objects(installation: &Installation, operator: &Operator, extras: 
     let lease = access::lease(&format!("c5c3-{}", operator.name()));
     let mut objects = rights(installation.account(), operator, namespace.as_deref());
     objects.extend(grant((own, home), &format!("{own}-lease"), Some(home), Some(home), &lease));
+    objects.extend(places::objects(installation));
     let mut deployment = deployment(installation);
     if extras.webhooks {
         webhooks::serve(&mut deployment, own);
@@ -228,7 +239,7 @@ fn image() -> String {
 
 /// Two pods, of which one works: the other takes over when it goes.
 fn deployment(installation: &Installation) -> Value {
-    let Installation { name, own, namespace, .. } = installation;
+    let Installation { name, own, namespace, places, .. } = installation;
     let labels = installation.labels();
     let mut pod_labels = labels.clone();
     if *name == "orc" {
@@ -238,6 +249,7 @@ fn deployment(installation: &Installation) -> Value {
     let mut args: Vec<String> = ["c5c3", "operator", name, "--log-format=json"].map(ToOwned::to_owned).into();
     args.push(format!("--metrics-address=0.0.0.0:{PORT}"));
     args.extend(namespace.iter().map(|namespace| format!("--namespace={namespace}")));
+    args.extend(places.args());
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}, "periodSeconds": 10});
     let mut deployment = installation.object("apps/v1", "Deployment", own);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use c5c3_operator_hypervisor::{CloudSecret, Hold, Issuer, Settings, Smoke};
 use clap::Args as ClapArgs;
 
+use crate::manifests::Places;
+
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Of the hypervisor operator")]
 pub(crate) struct HypervisorOperatorArgs {
@@ -39,15 +41,8 @@ pub(crate) struct HypervisorOperatorArgs {
     /// A namespace whose pods must have left a node before its host leaves Nova; may be repeated
     #[arg(long, value_name = "NAMESPACE", default_value = "openstack")]
     agent_namespace: Vec<String>,
-    /// Hold the machines of hosts with a pod and a PodDisruptionBudget in this namespace
-    #[arg(long, value_name = "NAMESPACE")]
-    hold_namespace: Option<String>,
-    /// The image of that pod, which does nothing
-    #[arg(long, value_name = "IMAGE", default_value = "registry.k8s.io/pause:3.10")]
-    hold_image: String,
-    /// The issuer of libvirt's certificates, which are made in that namespace
-    #[arg(long, value_name = "NAMESPACE/KIND/NAME", value_parser = issuer)]
-    certificate_issuer: Option<Issuer>,
+    #[command(flatten)]
+    places: PlaceArgs,
     /// How many instances of one host move at a time
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     drain_parallel: u16,
@@ -57,6 +52,28 @@ pub(crate) struct HypervisorOperatorArgs {
     /// How many minutes a live migration may take, and one more for each GiB of memory
     #[arg(long, value_name = "MINUTES", default_value_t = 10)]
     drain_deadline: u64,
+}
+
+/// What is made in namespaces that these flags name, with rights that are bound there
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Of the hypervisor operator")]
+pub(crate) struct PlaceArgs {
+    /// Hold the machines of hosts with a pod and a PodDisruptionBudget in this namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    hold_namespace: Option<String>,
+    /// The image of that pod, which does nothing
+    #[arg(long, value_name = "IMAGE", default_value = "registry.k8s.io/pause:3.10")]
+    hold_image: String,
+    /// The issuer of libvirt's certificates, which are made in that namespace
+    #[arg(long, value_name = "NAMESPACE/KIND/NAME", value_parser = issuer)]
+    certificate_issuer: Option<Issuer>,
+}
+
+impl PlaceArgs {
+    pub(crate) fn places(&self) -> Places {
+        let hold = self.hold_namespace.clone().map(|namespace| Hold { namespace, image: self.hold_image.clone() });
+        Places { hold, issuer: self.certificate_issuer.clone() }
+    }
 }
 
 fn issuer(text: &str) -> Result<Issuer, String> {
@@ -82,7 +99,7 @@ impl HypervisorOperatorArgs {
             cloud: self.smoke_cloud.clone(),
             patience: Duration::from_secs(self.smoke_timeout),
         });
-        let hold = self.hold_namespace.clone().map(|namespace| Hold { namespace, image: self.hold_image.clone() });
+        let Places { hold, issuer } = self.places.places();
         Settings {
             cloud: self.hypervisor_cloud.clone(),
             smoke,
@@ -91,7 +108,7 @@ impl HypervisorOperatorArgs {
             minimum_libvirt: self.minimum_libvirt.clone(),
             agent_namespaces: self.agent_namespace.clone(),
             hold,
-            issuer: self.certificate_issuer.clone(),
+            issuer,
             drain,
             ..defaults
         }

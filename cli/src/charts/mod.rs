@@ -11,10 +11,11 @@ use std::process::ExitCode;
 
 use c5c3_api::Kind;
 use c5c3_kit::Operator;
+use c5c3_operator_hypervisor::{Hold, Issuer};
 use serde_json::{Value, json};
 
 use crate::args::FolderArgs;
-use crate::manifests::{self, Extras, Installation};
+use crate::manifests::{self, CERTIFICATES, Extras, HOLD, Installation, Places};
 use crate::{Done, crds, operator};
 use template::Node;
 
@@ -26,6 +27,19 @@ const HOME: &str = "@home@";
 
 /// Stands for the namespace that an operator looks after.
 const NAMESPACE: &str = "@namespace@";
+
+/// Stand for the settings of the hypervisor operator's hold and issuer, which are values of its chart.
+const PLACES: [(&str, &str); 5] = [
+    ("@hold@", ".Values.hold.namespace"),
+    ("@hold-image@", ".Values.hold.image"),
+    ("@issuer-namespace@", ".Values.certificateIssuer.namespace"),
+    ("@issuer-kind@", ".Values.certificateIssuer.kind"),
+    ("@issuer-name@", "required \"certificateIssuer.name is empty\" .Values.certificateIssuer.name"),
+];
+
+/// What depends on whether they are set.
+const HOLDS: &str = "if .Values.hold.namespace";
+const ISSUES: &str = "if .Values.certificateIssuer.namespace";
 
 /// What depends on whether an operator looks after one namespace.
 const ONE_NAMESPACE: &str = "if .Values.watchNamespace";
@@ -66,11 +80,11 @@ fn definitions(chart: &Chart<'_>, operators: &[(&str, Operator)]) -> Result<File
     let is_of = |kind: &Kind, operator: &Operator| {
         operator.kinds().iter().any(|(version, name)| kind.api_version() == version && kind.name() == name)
     };
-    let wanted = c5c3_api::all().into_iter().filter(|kind| {
+    let wanted = c5c3_api::all().iter().filter(|kind| {
         let is_left = || !operators.iter().any(|(_, operator)| is_of(kind, operator));
         is_of(kind, chart.operator) || (chart.installation.name == "controlplane" && is_left())
     });
-    wanted.map(|kind| crds::file(&kind).map(|(name, text)| (format!("crds/{name}"), text))).collect()
+    wanted.map(|kind| crds::file(kind).map(|(name, text)| (format!("crds/{name}"), text))).collect()
 }
 
 /// The chart of an operator.
@@ -81,7 +95,12 @@ struct Chart<'a> {
 
 impl<'a> Chart<'a> {
     fn new(name: &'static str, operator: &'a Operator) -> Self {
-        let installation = Installation::new(name, operator, Some(NAMESPACE));
+        let [hold, image, namespace, kind, issuer] = PLACES.map(|(mark, _)| mark.to_owned());
+        let places = Places {
+            hold: Some(Hold { namespace: hold, image }),
+            issuer: Some(Issuer { namespace, kind, name: issuer }),
+        };
+        let installation = Installation::new(name, operator, Some(NAMESPACE)).with_places(places);
         Self { operator, installation: Installation { home: HOME.into(), ..installation } }
     }
 
@@ -92,7 +111,7 @@ impl<'a> Chart<'a> {
     fn files(&self) -> Result<Files, String> {
         let mut files = Files::from([
             ("Chart.yaml".to_owned(), metadata(self.name())?),
-            ("values.yaml".to_owned(), values::yaml()),
+            ("values.yaml".to_owned(), values::yaml(self.installation.name)),
             ("values.schema.json".to_owned(), format!("{:#}\n", values::schema(self.name()))),
             ("templates/_helpers.tpl".to_owned(), HELPERS.replace("CHART", self.name())),
             ("templates/NOTES.txt".to_owned(), NOTES.replace("CHART", self.name())),
@@ -114,10 +133,11 @@ impl<'a> Chart<'a> {
     }
 
     fn node(&self, object: &Value) -> Node {
-        let marks = [
+        let mut marks = vec![
             (HOME, format!("include \"{}.namespace\" .", self.name())),
             (NAMESPACE, ".Values.watchNamespace".to_owned()),
         ];
+        marks.extend(PLACES.map(|(mark, expression)| (mark, expression.to_owned())));
         Node::new(object, &marks)
     }
 
@@ -133,12 +153,23 @@ impl<'a> Chart<'a> {
             if object["kind"] == "ServiceAccount" {
                 values::account_annotations(&mut node);
             }
-            text += &document(&node, (!without.contains(object)).then_some(ONE_NAMESPACE));
+            let one = (!without.contains(object)).then_some(ONE_NAMESPACE);
+            text += &document(&node, self.asked(object).or(one));
         }
         for object in without.iter().filter(is_right).filter(|object| !with.contains(object)) {
             text += &document(&self.node(object), Some(ALL_NAMESPACES));
         }
         text
+    }
+
+    /// The condition under which the chart has a role of [`Places`], or its binding.
+    fn asked(&self, object: &Value) -> Option<&'static str> {
+        let role = object["metadata"]["name"].as_str()?.strip_prefix(self.name())?.strip_prefix('-')?;
+        match role {
+            HOLD => Some(HOLDS),
+            CERTIFICATES => Some(ISSUES),
+            _ => None,
+        }
     }
 
     /// The template of another object, and the file that it is in. Helm makes the namespace of a release itself.
@@ -191,6 +222,10 @@ impl<'a> Chart<'a> {
         let args = format!("{CONTAINER}.args");
         node.items_within(&args, "--namespace", ONE_NAMESPACE);
         node.items_within(&args, "--webhook", WEBHOOKS);
+        if self.installation.name == "hypervisor" {
+            node.items_within(&args, "--hold-", HOLDS);
+            node.items_within(&args, "--certificate-issuer", ISSUES);
+        }
         node.add(&args, "", Node::Scalar("'--cluster-domain={{ . }}'".into()), "with .Values.clusterDomain");
         node.items_within(&format!("{CONTAINER}.ports"), "webhooks", WEBHOOKS);
         node.within(&format!("{CONTAINER}.volumeMounts"), WEBHOOKS);

@@ -8,8 +8,9 @@ use super::{CONTAINER, POD};
 use crate::manifests::REPOSITORY;
 
 /// The defaults of an operator's chart, with what they mean.
-pub(super) fn yaml() -> String {
-    filled(include_str!("values.yaml"))
+pub(super) fn yaml(operator: &str) -> String {
+    let own = if operator == "hypervisor" { include_str!("hypervisor.yaml") } else { "" };
+    filled(&format!("{}{own}", include_str!("values.yaml")))
 }
 
 /// The same of an agent's chart. One that is about a cloud knows the cloud's namespace.
@@ -68,6 +69,16 @@ pub(super) fn schema(chart: &str) -> Value {
         "networkPolicy": object(&json!({"enabled": switch, "from": {"type": "array", "items": {"type": "object"}}})),
     });
     extend(&mut schema, own);
+    if chart == "hypervisor-operator" {
+        let issuer = json!({"namespace": namespace(), "kind": {"enum": ["Issuer", "ClusterIssuer"]}, "name": text});
+        extend(
+            &mut schema,
+            json!({
+                "hold": object(&json!({"namespace": namespace(), "image": {"type": "string", "minLength": 1}})),
+                "certificateIssuer": object(&issuer),
+            }),
+        );
+    }
     if chart == "openstack-resource-controller" {
         // A release as the documents have it is accepted. Objects of K-ORC name their credentials themselves.
         let unused = "Has no effect: each object names its own Secret in cloudCredentialsRef.";

@@ -13,6 +13,7 @@
 
 mod cloud;
 mod decide;
+mod enabled;
 mod fence;
 mod read;
 mod report;

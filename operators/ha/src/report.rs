@@ -12,6 +12,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::NAME;
+use crate::enabled::{ENABLED, enabled};
 use crate::read::{Hypervisor, conditions, hypervisors};
 
 /// Whether the host has failed, and how far its evacuation is.
@@ -34,13 +35,19 @@ pub(crate) enum Fenced {
     Over,
 }
 
-/// Our conditions after this turn, and whether they differ from those before.
+/// Whether `HaEnabled` on the Hypervisor is up to date.
+pub(crate) fn is_enabled_told(hypervisor: &Hypervisor) -> bool {
+    told(hypervisor, None, &Fenced::Kept, Timestamp::UNIX_EPOCH).is_none()
+}
+
+/// Our conditions after this turn, if they differ from those before.
 pub(crate) fn told(
-    before: &[Condition],
+    hypervisor: &Hypervisor,
     report: Option<&(bool, &'static str, String)>,
     fenced: &Fenced,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
+    let before = conditions(hypervisor.status.as_ref());
     let failed = match report {
         Some((true, reason, message)) => Some(ConditionState::met(FAILED, *reason, message)),
         Some((false, reason, message)) => Some(ConditionState::unmet(FAILED, *reason, message)),
@@ -60,8 +67,9 @@ pub(crate) fn told(
             observed_generation: None,
         }),
     };
-    let wanted: Vec<Condition> = failed.into_iter().chain(fence).collect();
-    let present: Vec<Condition> = [FAILED, FENCED].into_iter().filter_map(old).collect();
+    let enabled = enabled(hypervisor.spec.high_availability, before).to_condition(old(ENABLED).as_ref(), None, now);
+    let wanted: Vec<Condition> = failed.into_iter().chain(fence).chain([enabled]).collect();
+    let present: Vec<Condition> = [FAILED, FENCED, ENABLED].into_iter().filter_map(old).collect();
     (wanted != present).then_some(wanted)
 }
 
@@ -89,9 +97,4 @@ fn object(mut body: Value, hypervisor: &Hypervisor) -> Value {
     body["kind"] = "Hypervisor".into();
     body["metadata"] = json!({"name": hypervisor.name_any(), "uid": hypervisor.uid()});
     body
-}
-
-/// Our conditions of a Hypervisor.
-pub(crate) fn present(hypervisor: &Hypervisor) -> &[Condition] {
-    conditions(hypervisor.status.as_ref())
 }

@@ -203,8 +203,8 @@ pub struct Aggregate {
 #[serde(rename_all = "camelCase")]
 pub struct HypervisorStatus {
     /// Ready, Onboarding, Offboarded, Terminating, Tainted, TraitsUpdated, AggregatesUpdated, AgentPodsEvicted,
-    /// HypervisorDisabled, Evicting, HaEnabled; from the agent LibVirtConnection, OperatingSystemUpdate,
-    /// TLSCertificateInstalled and one for each systemd unit. Each has one writer.
+    /// HypervisorDisabled, Evicting, NodeHeld, CertificateIssued; from the operator ha HaEnabled, HostFailed and Fenced; from the
+    /// agent LibVirtConnection, OperatingSystemUpdate, TLSCertificateInstalled and one for each systemd unit. Each has one writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

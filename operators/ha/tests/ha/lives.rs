@@ -163,3 +163,31 @@ async fn a_host_that_is_back_is_not_enabled_before_its_evacuations_end() {
     site.until("pear", "Evacuated").await;
     assert_eq!(site.fakes.count("fence "), 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_host_is_told_whether_high_availability_has_it_and_what_is_told_of_a_failure_stays() {
+    let Some(site) = Site::start(&["pear", "quince"], GUESTS).await else { return };
+    let _operator = site.operator("ha").await;
+    site.until_enabled("pear", "False", "Onboarding").await;
+    site.say("pear", "Onboarding", "True", "Handover").await;
+    site.until_enabled("pear", "True", "Succeeded").await;
+    site.say("pear", "Onboarding", "False", "Succeeded").await;
+    site.say("pear", "Evicting", "False", "Succeeded").await;
+    site.until_enabled("pear", "False", "Evicted").await;
+    site.say("pear", "Evicting", "False", "NotAsked").await;
+    site.until_enabled("pear", "True", "Succeeded").await;
+    // It fails, and a person does not want it to be looked after any more.
+    site.set_ready("pear", false).await;
+    site.until("pear", "Evacuated").await;
+    site.set_high_availability("pear", false).await;
+    site.until_enabled("pear", "False", "NotWanted").await;
+    assert_eq!(site.condition("pear", "HostFailed").await["reason"], "Evacuated");
+    assert_eq!(site.condition("pear", "Fenced").await["status"], "True");
+    // Nothing more is written when nothing changes: changes of another host are handled after it.
+    site.set_high_availability("quince", false).await;
+    site.until_enabled("quince", "False", "NotWanted").await;
+    let version = site.hypervisors().get("pear").await.unwrap().metadata.resource_version;
+    site.set_high_availability("quince", true).await;
+    site.until_enabled("quince", "False", "Onboarding").await;
+    assert_eq!(site.hypervisors().get("pear").await.unwrap().metadata.resource_version, version);
+}

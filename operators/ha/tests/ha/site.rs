@@ -68,6 +68,30 @@ impl Site {
         self.hypervisors().patch(host, &PatchParams::default(), &patch).await.unwrap();
     }
 
+    /// Another writer says this of a Hypervisor, beside what is there.
+    pub(crate) async fn say(&self, host: &str, kind: &str, status: &str, reason: &str) {
+        let condition = json!({"type": kind, "status": status, "reason": reason});
+        let said = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": host},
+            "status": {"conditions": [condition]}});
+        let params = PatchParams::apply(&format!("says-{kind}")).force();
+        self.hypervisors().patch_status(host, &params, &Patch::Apply(said)).await.unwrap();
+    }
+
+    /// Waits until it is told for this reason whether high availability has the host.
+    pub(crate) async fn until_enabled(&self, host: &str, status: &str, reason: &str) {
+        let wait = async {
+            loop {
+                let condition = self.condition(host, "HaEnabled").await;
+                if condition["status"] == status && condition["reason"] == reason {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let in_time = tokio::time::timeout(Duration::from_mins(1), wait).await.is_ok();
+        assert!(in_time, "not {status} {reason}: {}", self.condition(host, "HaEnabled").await);
+    }
+
     /// A condition of a Hypervisor; null without it.
     pub(crate) async fn condition(&self, host: &str, kind: &str) -> Value {
         let found = self.hypervisors().get(host).await.unwrap();
@@ -86,10 +110,10 @@ impl Site {
                 tokio::task::yield_now().await;
             }
         };
-        match tokio::time::timeout(Duration::from_mins(1), wait).await {
-            Ok(condition) => condition,
-            Err(_) => panic!("not {reason}: {} {:?}", self.condition(host, "HostFailed").await, self.fakes.world().log),
-        }
+        let Ok(condition) = tokio::time::timeout(Duration::from_mins(1), wait).await else {
+            panic!("not {reason}: {} {:?}", self.condition(host, "HostFailed").await, self.fakes.world().log)
+        };
+        condition
     }
 
     /// Starts the operator with the rights that it asks for.

@@ -17,9 +17,9 @@ pub(crate) struct Order {
 /// What is done.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
-    /// Lets the scheduler use a host.
-    Enable { host: String, service: String },
-    /// Keeps the scheduler from using a host.
+    /// Lets the scheduler use a host. With `disabled_by`, a service whose reason does not begin with it stays disabled.
+    Enable { host: String, service: String, disabled_by: Option<String> },
+    /// Keeps the scheduler from using a host. One that is disabled already keeps its reason.
     Disable { host: String, service: String, reason: String },
     /// Puts a host into an aggregate.
     AddHost { host: String, aggregate: i64, name: String },

@@ -21,11 +21,17 @@ impl Cloud {
         }
         let client = self.client(access)?;
         match deed {
-            Deed::Enable { service, .. } => {
-                self.service(access, &client, service, json!({"status": "enabled", "forced_down": false})).await
+            Deed::Enable { host, service, disabled_by } => {
+                let is_ours = |now: &Service| {
+                    let why = now.disabled_reason.as_deref().unwrap_or_default();
+                    disabled_by.as_ref().is_none_or(|mark| !now.is_enabled() && why.starts_with(mark.as_str()))
+                };
+                let body = json!({"status": "enabled", "forced_down": false});
+                self.service(access, &client, (host, service), is_ours, body).await
             }
-            Deed::Disable { service, reason, .. } => {
-                self.service(access, &client, service, json!({"status": "disabled", "disabled_reason": reason})).await
+            Deed::Disable { host, service, reason } => {
+                let body = json!({"status": "disabled", "disabled_reason": reason});
+                self.service(access, &client, (host, service), Service::is_enabled, body).await
             }
             Deed::AddHost { host, aggregate, .. } => self.member(access, &client, *aggregate, "add_host", host).await,
             Deed::RemoveHost { host, aggregate, .. } => {
@@ -68,7 +74,28 @@ impl Cloud {
         }
     }
 
-    async fn service(&self, access: &Access, client: &Client, id: &str, body: Value) -> Result<(), Failure> {
+    /// Changes a compute service if `still` holds for it now. It is read right before the change, because the list that the
+    /// decision is based on may be stale, and must not overwrite the reason that a person gave in Nova meanwhile.
+    async fn service(
+        &self,
+        access: &Access,
+        client: &Client,
+        (host, id): (&str, &str),
+        still: impl Fn(&Service) -> bool,
+        body: Value,
+    ) -> Result<(), Failure> {
+        let request = Request::get("compute", ["os-services"])
+            .query("binary", "nova-compute")
+            .query("host", host)
+            .microversion(COMPUTE);
+        let all: Vec<Service> = client.list(&request, "services").await.map_err(|error| failed(&error))?;
+        let now = all.into_iter().find(|service| service.id == id);
+        let is_changed = now.as_ref().is_none_or(|now| !still(now));
+        // The next look at the host sees what it is now.
+        self.lists.note_service(access, now).await;
+        if is_changed {
+            return Ok(());
+        }
         let request = Request::put("compute", ["os-services", id]).json(body).microversion(COMPUTE);
         let changed: Result<Service, Error> = client.fetch(&request, "service").await;
         self.lists.note_service(access, changed.as_ref().ok().cloned()).await;

@@ -152,10 +152,12 @@ impl Controller for Evictions {
         match View::new(&self.settings, inputs) {
             Err(wait) => Farewell::new().wait(wait).leaves(leaves),
             Ok(view) => match view.host.service.as_ref().filter(|service| {
-                service.disabled_reason.as_deref().is_some_and(|why| why.starts_with(&mark(view.eviction)))
+                !service.is_enabled()
+                    && service.disabled_reason.as_deref().is_some_and(|why| why.starts_with(&mark(view.eviction)))
             }) {
                 Some(service) => {
-                    let deed = Deed::Enable { host: view.host_name().to_owned(), service: service.id.clone() };
+                    let (host, service) = (view.host_name().to_owned(), service.id.clone());
+                    let deed = Deed::Enable { host, service, disabled_by: Some(mark(view.eviction)) };
                     Farewell::new().call(view.call(deed, "the eviction that disabled it is deleted")).leaves(leaves)
                 }
                 None => Farewell::new(),

@@ -48,6 +48,11 @@ fn reason(view: &View<'_>) -> String {
     format!("{MARK} {}{why}", word(spec.maintenance)).chars().take(255).collect()
 }
 
+/// Whether the drain of the host exists still. It would disable a service that is enabled before it is gone.
+fn has_eviction(view: &View<'_>) -> bool {
+    view.inputs.own_named::<Eviction>(&view.name).is_some()
+}
+
 /// The compute service as it should be.
 pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState {
     let step = Step::new("HypervisorDisabled").node("service", []);
@@ -69,9 +74,10 @@ pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState 
         let deed = Deed::Disable { host, service: id, reason: reason(view) };
         Some(view.call(deed, format!("spec.maintenance is {}", word(mode))))
     } else if mode == Maintenance::None && onboarding.enables {
-        Some(view.call(Deed::Enable { host, service: id }, "the host is tested next"))
-    } else if mode == Maintenance::None && !service.is_enabled() && why.starts_with(MARK) {
-        Some(view.call(Deed::Enable { host, service: id }, "spec.maintenance is empty"))
+        Some(view.call(Deed::Enable { host, service: id, disabled_by: None }, "the host is tested next"))
+    } else if mode == Maintenance::None && !service.is_enabled() && why.starts_with(MARK) && !has_eviction(view) {
+        let disabled_by = Some(MARK.to_owned());
+        Some(view.call(Deed::Enable { host, service: id, disabled_by }, "spec.maintenance is empty"))
     } else {
         None
     };

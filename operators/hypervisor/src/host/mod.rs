@@ -1,7 +1,6 @@
 //! A Hypervisor: what is known of its host, and what follows from it. Every step of its life is one pure function here; the parts
 //! are in the modules below.
 
-mod hold;
 mod maintenance;
 mod membership;
 mod offboarding;
@@ -12,7 +11,6 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use c5c3_api::ext::cert_manager::Certificate;
 use c5c3_api::hypervisor::{Eviction, Hypervisor};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::report::Outcome;
@@ -20,14 +18,13 @@ use c5c3_kit::{
     Controller, Farewell, Inputs, KindRef, Plan, Question as AnyQuestion, Ref, RemoteHandle, Step, Summary, Verdict,
     Wait,
 };
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::access;
 use crate::cloud::{Cloud, rights};
+use crate::elsewhere;
 use crate::settings::Settings;
 use view::View;
 
@@ -65,27 +62,17 @@ impl Controller for Hosts {
         "Offboarded",
         "Terminating",
         "Tainted",
-        "NodeHeld",
     ];
     const SUMMARY: &'static [&'static str] = &["Ready"];
     const FINALIZER: Option<&'static str> = Some("hypervisor.c5c3.io/offboarding");
 
     /// The conditions of others that decide something here.
     fn trigger(&self, object: &kube::api::DynamicObject) -> Option<String> {
-        let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
-        let of_others = conditions.filter(|one| one["type"] == "HaEnabled" || one["type"] == "LibVirtConnection");
-        Some(format!("{:?}", of_others.map(|one| (&one["type"], &one["status"])).collect::<Vec<_>>()))
+        Some(elsewhere::statuses(object, &["HaEnabled", "LibVirtConnection"]))
     }
 
     fn children(&self) -> Vec<KindRef> {
-        let mut kinds = vec![KindRef::of::<Eviction>()];
-        if self.settings.hold.is_some() {
-            kinds.extend([KindRef::of::<Deployment>(), KindRef::of::<PodDisruptionBudget>()]);
-        }
-        if self.settings.issuer.is_some() {
-            kinds.push(KindRef::of::<Certificate>());
-        }
-        kinds
+        vec![KindRef::of::<Eviction>()]
     }
 
     fn observes(&self) -> Vec<KindRef> {
@@ -204,7 +191,6 @@ fn decide(view: &View<'_>, plan: Plan) -> Plan {
         .step(eviction.step)
         .step(leaving.agents)
         .step(leaving.step)
-        .step(hold::step(view, leaving.state))
         .condition(onboarding.condition())
         .condition(service.condition)
         .condition(eviction.condition)

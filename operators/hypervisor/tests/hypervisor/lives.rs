@@ -101,6 +101,7 @@ async fn what_others_change_in_nova_is_asserted_again_and_what_they_disabled_sta
     site.cloud.world().services.get_mut("hv-1").unwrap()["status"] = "disabled".into();
     site.cloud.world().services.get_mut("hv-1").unwrap()["disabled_reason"] = "by a person".into();
     site.maintain("hv-1", "ha").await;
+    site.looked_at("hv-1", "HypervisorDisabled", "DisabledByOthers").await;
     site.said("Hypervisor", "hv-1", "Ready", "False", "Maintenance").await;
     site.maintain("hv-1", "").await;
     site.said("Hypervisor", "hv-1", "Ready", "False", "Disabled").await;
@@ -149,4 +150,22 @@ async fn a_hypervisor_whose_node_is_deleted_is_held_while_it_has_guests() {
     site.cloud.world().servers.clear();
     site.gone("Hypervisor", "hv-1").await;
     assert!(!site.cloud.world().services.contains_key("hv-1"));
+}
+
+#[tokio::test]
+async fn a_handover_waits_for_high_availability_where_it_says_something_of_the_host() {
+    let site = Site::open(|_| {}).await;
+    site.node("hv-1", json!({})).await;
+    site.said("Hypervisor", "hv-1", "Onboarding", "True", "Initial").await;
+    site.say("hv-1", "HaEnabled", "False", "Onboarding").await;
+    site.cloud.register("hv-1");
+    let waits = |object: Option<&kube::api::DynamicObject>| {
+        object.is_some_and(|object| {
+            let said = condition(&object.data["status"], "Onboarding");
+            said["reason"] == "Handover" && said["message"].as_str().unwrap_or_default().contains("HaEnabled")
+        })
+    };
+    site.until("Hypervisor", "hv-1", "waits for high availability", waits).await;
+    site.say("hv-1", "HaEnabled", "True", "Succeeded").await;
+    site.said("Hypervisor", "hv-1", "Ready", "True", "Ready").await;
 }

@@ -5,4 +5,6 @@ mod kills;
 mod lives;
 mod many;
 mod openstack;
+mod races;
+mod rights;
 mod site;

@@ -11,6 +11,7 @@ use c5c3_kit::run::RunOptions;
 use c5c3_openstack::{Clients, Limits, Options};
 use c5c3_operator_hypervisor::{CloudSecret, Drain, ROLE, Settings, Smoke};
 use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::runtime::wait::await_condition;
@@ -69,7 +70,8 @@ impl Site {
         Self::in_cluster(cluster, change).await
     }
 
-    async fn in_cluster(cluster: TestCluster, change: impl FnOnce(&mut Settings)) -> Self {
+    /// The same on a cluster of the test's own.
+    pub(crate) async fn in_cluster(cluster: TestCluster, change: impl FnOnce(&mut Settings)) -> Self {
         for kind in ["Hypervisor", "Eviction"] {
             cluster.install(&c5c3_api::find("hypervisor.c5c3.io/v1", kind).unwrap().crd()).await.unwrap();
         }
@@ -126,6 +128,7 @@ impl Site {
     pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
         let resource = match kind {
             "Eviction" => ApiResource::erase::<Eviction>(&()),
+            "Node" => ApiResource::erase::<Node>(&()),
             _ => ApiResource::erase::<Hypervisor>(&()),
         };
         Api::all_with(self.cluster.client(), &resource)
@@ -161,8 +164,31 @@ impl Site {
         self.api(kind).get(name).await.unwrap().data["status"].clone()
     }
 
+    /// Annotates a host until the operator, which keeps lists of Nova for a moment, says what Nova has now.
+    pub(crate) async fn looked_at(&self, name: &str, condition_type: &str, reason: &str) {
+        let look = async {
+            let mut count = 0;
+            while condition(&self.status("Hypervisor", name).await, condition_type)["reason"] != reason {
+                count += 1;
+                let patch = json!({"metadata": {"annotations": {"seen": count.to_string()}}});
+                self.hypervisors().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), look).await.expect("the lists are read again");
+    }
+
     pub(crate) async fn gone(&self, kind: &str, name: &str) {
         self.until(kind, name, "is gone", |object| object.is_none()).await;
+    }
+
+    /// Another writer says this of a Hypervisor, beside what is there.
+    pub(crate) async fn say(&self, name: &str, condition_type: &str, status: &str, reason: &str) {
+        let condition = json!({"type": condition_type, "status": status, "reason": reason});
+        let said = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": name},
+            "status": {"conditions": [condition]}});
+        let params = PatchParams::apply("another-writer").force();
+        self.api("Hypervisor").patch_status(name, &params, &Patch::Apply(said)).await.unwrap();
     }
 
     pub(crate) async fn delete_node(&self, name: &str) {
@@ -171,7 +197,13 @@ impl Site {
 }
 
 fn start(cluster: &TestCluster, settings: &Settings, metrics: &Metrics) -> JoinHandle<()> {
+    run(cluster.client(), None, settings, metrics)
+}
+
+/// Runs the operator with a client, in one namespace or in all.
+pub(crate) fn run(client: Client, namespace: Option<String>, settings: &Settings, metrics: &Metrics) -> JoinHandle<()> {
     let options = RunOptions {
+        namespace,
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
         last_retry: Duration::from_millis(200),
@@ -179,7 +211,7 @@ fn start(cluster: &TestCluster, settings: &Settings, metrics: &Metrics) -> JoinH
     };
     let limits = Limits { whole: Duration::from_secs(10), ..Limits::default() };
     let clients = Clients::new(Options { limits, ..Options::default() });
-    let (client, settings, metrics) = (cluster.client(), settings.clone(), metrics.clone());
+    let (settings, metrics) = (settings.clone(), metrics.clone());
     tokio::spawn(async move {
         let operator = c5c3_operator_hypervisor::with(clients, settings);
         let run = KitSettings { options, election: None };
