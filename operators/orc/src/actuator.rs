@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Map, Value, json};
 
+use crate::Settings;
 use crate::conditions;
 use crate::keystone::{APPLIED, Change, Collection, Keystone, Lookup, Which};
 use crate::table::{Kind, Shape, kind_ref};
@@ -33,13 +34,14 @@ pub struct Resync(Option<Duration>);
 /// The controller of a kind.
 pub struct Actuator<K> {
     keystone: Arc<Keystone>,
+    settings: Arc<Settings>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Actuator<K> {
     /// The controller of a kind whose resources are in these Keystones.
-    pub fn new(keystone: Arc<Keystone>) -> Self {
-        Self { keystone, kind: PhantomData }
+    pub fn new(keystone: Arc<Keystone>, settings: Arc<Settings>) -> Self {
+        Self { keystone, settings, kind: PhantomData }
     }
 }
 
@@ -97,11 +99,16 @@ fn locate<K: Kind>(view: &View<'_, K>, inputs: &Inputs<K>) -> Located {
             Ok(None) => return stuck("UnrecoverableError", "referenced resource does not exist in OpenStack"),
         }
     }
-    let ids = match ids {
-        Ok(ids) => ids,
-        Err(waits) => return Located::Waiting(waits),
+    // An import is resolved once: what was found is looked for again, whatever else fits the filter by now.
+    let recorded = view.recorded_grant().filter(|_| !managed);
+    let ids = match (ids, &recorded) {
+        (Ok(ids), _) => ids,
+        (Err(_), Some(_)) => Map::new(),
+        (Err(waits), None) => return Located::Waiting(waits),
     };
-    let (conditions, during) = if view.has_import_filter() {
+    let (conditions, during) = if let Some(recorded) = recorded {
+        (recorded, "import")
+    } else if view.has_import_filter() {
         (view.import_conditions(&ids), "import")
     } else if managed {
         (view.identity(&ids), "adoption")
@@ -128,6 +135,10 @@ fn locate<K: Kind>(view: &View<'_, K>, inputs: &Inputs<K>) -> Located {
 }
 
 impl<K: Kind> Actuator<K> {
+    fn view<'a>(&'a self, inputs: &'a Inputs<K>) -> View<'a, K> {
+        View::new(inputs).trusting(self.settings.authority.as_deref())
+    }
+
     /// Whether the resource goes with an object that is being deleted, and nothing else comes first.
     fn is_deleting(inputs: &Inputs<K>) -> bool {
         inputs.object.meta().deletion_timestamp.is_some()
@@ -227,7 +238,7 @@ impl<K: Kind> Controller for Actuator<K> {
         if Self::is_deleting(inputs) && goes_alone {
             return Vec::new();
         }
-        match locate(&View::new(inputs), inputs) {
+        match locate(&self.view(inputs), inputs) {
             Located::Ask(lookup) => vec![Question::to::<Keystone>(lookup)],
             _ => Vec::new(),
         }
@@ -244,7 +255,7 @@ impl<K: Kind> Controller for Actuator<K> {
     }
 
     fn plan(&self, Resync(period): &Resync, inputs: &Inputs<K>) -> Plan {
-        let view = View::new(inputs);
+        let view = self.view(inputs);
         let (exists, current) = (Step::new(AVAILABLE), Step::new(PROGRESSING).childless());
         let as_before = |mut status: Map<String, Value>| {
             status.remove("lastSyncTime");
@@ -275,11 +286,11 @@ impl<K: Kind> Controller for Actuator<K> {
                 plan.step(exists.childless()).step(current)
             }
         };
-        plan.resync(*period)
+        plan.resync(period.or(self.settings.resync))
     }
 
     fn farewell(&self, inputs: &Inputs<K>) -> Farewell {
-        let view = View::new(inputs);
+        let view = self.view(inputs);
         let object = view.reference();
         let finalizers = Self::foreign_finalizers(inputs);
         if !finalizers.is_empty() {

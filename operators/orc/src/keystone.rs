@@ -52,6 +52,12 @@ impl Collection {
         Ok(vec!["users".into(), user, self.plural.to_owned()])
     }
 
+    /// Whether Keystone shows the resource in a list without parameters. It shows roles of no domain only, so that a role is not
+    /// taken for one of the same name in a domain.
+    fn lists(&self, resource: &Value) -> bool {
+        self.plural != ROLES || !resource["domain_id"].is_string()
+    }
+
     async fn path_of(&self, id: &str, client: &Client) -> Result<Vec<String>, Error> {
         if self.plural == ASSIGNMENTS {
             return Ok(id.split('/').map(ToOwned::to_owned).collect());
@@ -62,6 +68,9 @@ impl Collection {
 
 /// Role assignments have no id in Keystone. Here the path of the grant is their id.
 pub const ASSIGNMENTS: &str = "role_assignments";
+
+/// Roles, the one collection of which Keystone lists a part unless it is told a domain.
+const ROLES: &str = "roles";
 
 /// The path of the grant that these fields describe.
 fn grant(fields: &Map<String, Value>) -> String {
@@ -280,7 +289,7 @@ impl Keystone {
         match (&mut shared.list, id) {
             (Some((list, _)), Some(id)) => {
                 list.retain(|resource| resource["id"] != id);
-                list.extend(now.cloned());
+                list.extend(now.filter(|resource| collection.lists(resource)).cloned());
             }
             (list, _) => *list = None,
         }
@@ -369,13 +378,21 @@ fn body(fields: &Map<String, Value>, hidden: Option<&Hidden>) -> Value {
     Value::Object(fields.clone().into_iter().chain(hidden).collect())
 }
 
-/// What K-ORC makes of an error: 409 and 501 wait for a change of the spec, everything else is tried again.
+/// What K-ORC makes of an error of a creation or an update: 409 and 501 wait for a change of the spec, everything else is tried
+/// again.
+fn refused(error: &Error) -> Failure {
+    let failure = error.failure();
+    let is_conflict = matches!(error, Error::Conflict(_)) && !failure.message.contains("OverQuota");
+    let is_unknown = failure.status.is_some_and(|status| status.as_u16() == 501);
+    let made = failed(error);
+    if is_conflict || is_unknown { Failure { class: Class::Terminal, ..made } } else { made }
+}
+
+/// What K-ORC makes of any other error: it is tried again. A deletion that is refused because something still uses the resource
+/// succeeds when that is gone, and no change of the object would tell.
 fn failed(error: &Error) -> Failure {
     let failure = error.failure();
-    let is_quota = failure.message.contains("OverQuota");
     let class = match error {
-        Error::Conflict(_) if !is_quota => Class::Terminal,
-        _ if failure.status.is_some_and(|status| status.as_u16() == 501) => Class::Terminal,
         Error::Unavailable(_) | Error::TooManyRequests(_) => Class::Unreachable,
         Error::Unauthorized(_) => Class::Unauthorized,
         _ => Class::Refused,
@@ -430,7 +447,7 @@ impl Remote for Keystone {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.note(access, collection, None, None).await;
-                Err(failed(&error))
+                Err(if change.verb() == Verb::Delete { failed(&error) } else { refused(&error) })
             }
         }
     }

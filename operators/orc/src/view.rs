@@ -40,6 +40,8 @@ pub struct View<'a, K> {
     inputs: Option<&'a Inputs<K>>,
     value: Value,
     table: &'static Table,
+    /// Certificates that are trusted where the credential has none.
+    authority: Option<&'a str>,
 }
 
 impl<'a, K: Kind> View<'a, K> {
@@ -49,7 +51,13 @@ impl<'a, K: Kind> View<'a, K> {
 
     /// The object alone.
     pub fn of(object: &'a K) -> Self {
-        Self { object, inputs: None, value: serde_json::to_value(object).unwrap_or_default(), table: K::TABLE }
+        let value = serde_json::to_value(object).unwrap_or_default();
+        Self { object, inputs: None, value, table: K::TABLE, authority: None }
+    }
+
+    /// With certificates that are trusted where the credential has none.
+    pub fn trusting(self, authority: Option<&'a str>) -> Self {
+        Self { authority, ..self }
     }
 
     fn found(&self, reference: &Ref) -> Option<&'a DynamicObject> {
@@ -174,7 +182,7 @@ impl<'a, K: Kind> View<'a, K> {
         let text = self.key(&secret, "clouds.yaml");
         let text = text.map_err(|lacks| broken(format!("Secret/{} {lacks}", secret.name)))?;
         let ca = self.key(&secret, "cacert").ok();
-        let (text, ca) = (expose(&text), ca.as_ref().map(expose));
+        let (text, ca) = (expose(&text), ca.as_ref().map(expose).or(self.authority));
         Access::parse(text, &spec.cloud_credentials_ref.cloud_name, ca)
             .map_err(|error| broken(format!("Secret/{}: {error}", secret.name)))
     }
@@ -183,9 +191,7 @@ impl<'a, K: Kind> View<'a, K> {
     pub fn ids(&self) -> Result<Map<String, Value>, Vec<Wait>> {
         let is_deleting = self.object.meta().deletion_timestamp.is_some();
         if is_deleting && self.table.shape == Shape::Assignment && self.was_observed() {
-            let recorded = &self.value["status"]["resource"];
-            let known = self.table.observed.iter().filter(|field| recorded[field.status].is_string());
-            return Ok(known.map(|field| (field.remote.into(), recorded[field.status].clone())).collect());
+            return Ok(self.recorded_ids());
         }
         let (mut ids, mut waits) = (Map::new(), Vec::new());
         for (field, kind, object) in self.dependencies() {
@@ -293,6 +299,22 @@ impl<'a, K: Kind> View<'a, K> {
             }
         }
         differences
+    }
+
+    /// The conditions that find the role assignment of the status again, which has no id. `None` while the status has none.
+    pub fn recorded_grant(&self) -> Option<Vec<Condition>> {
+        let ids = self.recorded_ids();
+        let has = |field| ids.contains_key(field);
+        let is_whole = has("role_id") && (has("user_id") || has("group_id")) && (has("project_id") || has("domain_id"));
+        (self.table.shape == Shape::Assignment && is_whole)
+            .then(|| self.by_reference(&ids).map(|(_, condition)| condition).collect())
+    }
+
+    /// The fields of the status as Keystone names them.
+    fn recorded_ids(&self) -> Map<String, Value> {
+        let recorded = &self.value["status"]["resource"];
+        let known = self.table.observed.iter().filter(|field| recorded[field.status].is_string());
+        known.map(|field| (field.remote.into(), recorded[field.status].clone())).collect()
     }
 
     /// What an import searches for.

@@ -4,44 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::site::Site;
-
-/// A kind, how Keystone is called when one is created, and a spec.
-const KINDS: [(&str, &str); 9] = [
-    ("Domain", "POST /domains"),
-    ("Project", "POST /projects"),
-    ("Role", "POST /roles"),
-    ("Group", "POST /groups"),
-    ("Service", "POST /services"),
-    ("Endpoint", "POST /endpoints"),
-    ("User", "POST /users"),
-    ("RoleAssignment", "PUT /projects"),
-    ("ApplicationCredential", "POST /users"),
-];
-
-fn fields(kind: &str) -> Value {
-    match kind {
-        "Service" => json!({"type": "fruit"}),
-        "Endpoint" => json!({"serviceRef": "shop", "interface": "public", "url": "http://a"}),
-        "RoleAssignment" => json!({"roleRef": "reader", "userRef": "ada", "projectRef": "acre"}),
-        "ApplicationCredential" => json!({"userRef": "ada", "secretRef": "code"}),
-        _ => json!({}),
-    }
-}
-
-/// A site with everything that specs refer to.
-async fn prepared() -> Site {
-    let site = Site::open().await;
-    site.secret("code", "value", "cherry-stone").await;
-    let needed = [("Role", "reader"), ("User", "ada"), ("Project", "acre"), ("Service", "shop")];
-    for (kind, name) in needed {
-        site.managed(kind, name, fields(kind)).await;
-    }
-    for (kind, name) in needed {
-        site.done(kind, name).await;
-    }
-    site
-}
+use crate::kinds::{KINDS, fields, prepared};
 
 #[tokio::test]
 async fn missing_and_wrong_credentials_are_reported_for_each_kind() {

@@ -2,9 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::kinds::prepared;
 use crate::site::Site;
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
+
+/// The role of this id is in a domain. It has the name of another one, which is not.
+const OF_DOMAIN: &str = "fedcba9876543210fedcba9876543210";
 
 /// Each kind with a resource that is searched for, one that differs, and all filters that find only the first.
 fn rows() -> Vec<(&'static str, &'static str, Value, Value, Vec<Value>)> {
@@ -44,6 +48,13 @@ fn rows() -> Vec<(&'static str, &'static str, Value, Value, Vec<Value>)> {
             ],
         ),
         ("Role", "roles", role, other_role, vec![by_name.clone()]),
+        (
+            "Role",
+            "roles",
+            named(json!({"id": OF_DOMAIN})),
+            named(json!({"id": "f3", "name": "pear", "domain_id": "elsewhere"})),
+            vec![json!({"domainRef": "home"}), in_domain.clone()],
+        ),
         ("Group", "groups", named(json!({})), named(not_this.clone()), vec![by_name.clone(), in_domain.clone()]),
         (
             "Service",
@@ -71,17 +82,96 @@ async fn each_kind_is_imported_by_id_and_by_each_filter_and_nothing_is_changed()
     for (kind, plural, resource, other, filters) in rows() {
         site.keystone.put(plural, resource.clone());
         site.keystone.put(plural, other);
-        site.import(kind, "by-id", json!({"id": ID})).await;
-        assert_eq!(site.done(kind, "by-id").await["id"], ID, "{kind}");
+        let id = resource["id"].as_str().unwrap();
+        // An Endpoint's filter refers to the Service that is imported before it.
+        let by_id = if id == ID { "by-id" } else { "of-domain-by-id" };
+        site.import(kind, by_id, json!({"id": id})).await;
+        assert_eq!(site.done(kind, by_id).await["id"], id, "{kind}");
         for (number, filter) in filters.into_iter().enumerate() {
-            let name = format!("by-filter-{number}");
+            let name = format!("{by_id}-or-filter-{number}");
             site.import(kind, &name, json!({"filter": filter})).await;
-            assert_eq!(site.done(kind, &name).await["id"], ID, "{kind} {filter}");
+            assert_eq!(site.done(kind, &name).await["id"], id, "{kind} {filter}");
         }
         assert!(site.keystone.all(plural).contains(&resource), "{kind}");
         assert_eq!(site.keystone.count(&format!("POST /{plural}")), 0);
         assert_eq!(site.keystone.count("PATCH"), 0);
     }
+}
+
+#[tokio::test]
+async fn an_application_credential_is_imported_by_its_id_too() {
+    let site = prepared().await;
+    let user = site.status("User", "ada").await["id"].clone();
+    let resource = json!({"id": ID, "name": "pruner", "user_id": user, "description": "cuts", "unrestricted": false});
+    site.keystone.put("application_credentials", resource);
+    site.import("ApplicationCredential", "by-id", json!({"id": ID})).await;
+    assert_eq!(site.done("ApplicationCredential", "by-id").await["id"], ID);
+    site.import("ApplicationCredential", "none", json!({"id": OF_DOMAIN})).await;
+    let message = "referenced resource does not exist in OpenStack";
+    site.said("ApplicationCredential", "none", "Progressing", "False", "UnrecoverableError", message).await;
+}
+
+/// Every reference of an assignment finds it, alone and with others, also what many refer to.
+#[tokio::test]
+async fn an_assignment_is_imported_by_each_of_its_parts_and_several_are_terminal() {
+    let site = prepared().await;
+    for (kind, name) in [("Role", "writer"), ("User", "bob"), ("Group", "staff"), ("Domain", "east")] {
+        site.managed(kind, name, json!({})).await;
+        site.done(kind, name).await;
+    }
+    let of_user = json!({"roleRef": "reader", "userRef": "ada", "projectRef": "acre"});
+    let of_group = json!({"roleRef": "writer", "groupRef": "staff", "domainRef": "east"});
+    for (whose, spec) in [("of-user", &of_user), ("of-group", &of_group)] {
+        site.managed("RoleAssignment", whose, spec.clone()).await;
+        let made = site.done("RoleAssignment", whose).await["resource"].clone();
+        let all = spec.as_object().unwrap();
+        let alone = all.iter().map(|(field, name)| json!({field: name}));
+        let pairs = all.iter().filter(|(field, _)| *field != "roleRef");
+        let pairs = pairs.map(|(field, name)| json!({field: name, "roleRef": spec["roleRef"]}));
+        for (number, filter) in alone.chain(pairs).chain([spec.clone()]).enumerate() {
+            let name = format!("{whose}-{number}");
+            site.import("RoleAssignment", &name, json!({"filter": filter})).await;
+            assert_eq!(site.done("RoleAssignment", &name).await["resource"], made, "{filter}");
+        }
+    }
+    let more = json!({"roleRef": "writer", "userRef": "ada", "projectRef": "acre"});
+    site.managed("RoleAssignment", "more", more).await;
+    site.done("RoleAssignment", "more").await;
+    for (field, name) in [("roleRef", "writer"), ("userRef", "ada"), ("projectRef", "acre")] {
+        let object = format!("several-{}", field.to_lowercase());
+        site.import("RoleAssignment", &object, json!({"filter": {field: name}})).await;
+        let message = "found more than one matching OpenStack resource during import";
+        site.said("RoleAssignment", &object, "Progressing", "False", "InvalidConfiguration", message).await;
+    }
+    // What was found when there was one stays what was found.
+    let before = site.status("RoleAssignment", "of-user").await["resource"].clone();
+    for number in 0..5 {
+        let name = format!("of-user-{number}");
+        site.patch("RoleAssignment", &name, json!({"spec": {"resyncPeriod": "1h"}})).await.unwrap();
+        assert_eq!(site.done("RoleAssignment", &name).await["resource"], before, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_role_of_a_domain_is_not_taken_for_one_of_no_domain_by_a_list_that_all_share() {
+    let mut site = prepared().await;
+    site.kill().await;
+    site.restart_sharing(c5c3_operator_orc::SHARED);
+    site.managed("Domain", "east", json!({})).await;
+    site.done("Domain", "east").await;
+    // After several single requests one list is read for all.
+    for number in 0..8 {
+        site.managed("Role", &format!("r{number}"), json!({})).await;
+        site.done("Role", &format!("r{number}")).await;
+    }
+    site.managed("Role", "of-domain", json!({"name": "pear", "domainRef": "east"})).await;
+    let of_domain = site.done("Role", "of-domain").await["id"].clone();
+    site.managed("Role", "pear", json!({})).await;
+    let status = site.done("Role", "pear").await;
+    assert_ne!(status["id"], of_domain);
+    assert_eq!(status["resource"]["domainID"], "");
+    site.import("Role", "copy", json!({"filter": {"name": "pear"}})).await;
+    assert_eq!(site.done("Role", "copy").await["id"], status["id"]);
 }
 
 #[tokio::test]

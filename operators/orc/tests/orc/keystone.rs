@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 
 pub(crate) const PASSWORD: &str = "open-sesame";
 
+/// Instead of a status: the caller waits for an answer until it gives up.
+const NEVER: u16 = 0;
+
 #[derive(Default)]
 struct Inner {
     resources: BTreeMap<String, BTreeMap<String, Value>>,
@@ -24,6 +27,7 @@ struct Inner {
 struct Fault {
     call: String,
     status: u16,
+    message: &'static str,
     times: usize,
     /// Whether the call is carried out all the same.
     done: bool,
@@ -84,12 +88,26 @@ impl Keystone {
 
     /// Answers calls that begin like this with a status, this many times.
     pub(crate) fn fail(&self, call: &str, status: u16, times: usize) {
-        self.lock().faults.push(Fault { call: call.into(), status, times, done: false });
+        let message = "Keystone is told to fail.";
+        self.lock().faults.push(Fault { call: call.into(), status, message, times, done: false });
+    }
+
+    /// Answers all calls that begin like this with a status and a message.
+    #[allow(dead_code)] // Not every test that includes this file asks for it.
+    pub(crate) fn refuse(&self, call: &str, status: u16, message: &'static str) {
+        self.lock().faults.push(Fault { call: call.into(), status, message, times: usize::MAX, done: false });
     }
 
     /// Carries a call out and answers with a status all the same.
     pub(crate) fn lose(&self, call: &str, status: u16) {
-        self.lock().faults.push(Fault { call: call.into(), status, times: 1, done: true });
+        let message = "The answer is lost.";
+        self.lock().faults.push(Fault { call: call.into(), status, message, times: 1, done: true });
+    }
+
+    /// Carries a call out and never answers it.
+    #[allow(dead_code)] // Not every test that includes this file asks for it.
+    pub(crate) fn hold(&self, call: &str) {
+        self.lose(call, NEVER);
     }
 
     pub(crate) fn heal(&self) {
@@ -126,11 +144,11 @@ async fn answer(
         let found = inner.faults.iter_mut().find(|fault| fault.times > 0 && call.starts_with(&fault.call));
         found.map(|fault| {
             fault.times -= 1;
-            (fault.status, fault.done)
+            (fault.status, fault.message, fault.done)
         })
     };
-    if let Some((status, false)) = fault {
-        return error(status, "Keystone is told to fail.");
+    if let Some((status, message, false)) = fault {
+        return error(status, message);
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let reply = if call == "POST /auth/tokens" {
@@ -141,7 +159,8 @@ async fn answer(
         keystone.resource(&method, &call, uri.query().unwrap_or_default(), &body)
     };
     match fault {
-        Some((status, _)) => error(status, "The answer is lost."),
+        Some((NEVER, ..)) => std::future::pending().await,
+        Some((status, message, _)) => error(status, message),
         None => reply,
     }
 }

@@ -10,8 +10,8 @@ use c5c3_kit::run::RunOptions;
 use c5c3_openstack::{Clients, Limits, Options};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::ApiResource;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -23,6 +23,9 @@ pub(crate) struct Site {
     pub(crate) cluster: TestCluster,
     pub(crate) keystone: Keystone,
     pub(crate) metrics: Metrics,
+    settings: c5c3_operator_orc::Settings,
+    /// How long a call and what it is repeated for may take.
+    whole: Duration,
     task: JoinHandle<()>,
 }
 
@@ -51,14 +54,20 @@ pub(crate) const KINDS: &[&str] = &["Domain", "Project", "Role", "Group", "Servi
 impl Site {
     /// A cluster with the operator, a Keystone, and the Secret `clouds`.
     pub(crate) async fn open() -> Self {
+        Self::open_with(c5c3_operator_orc::Settings::default()).await
+    }
+
+    /// The same, with an operator that works like this.
+    pub(crate) async fn open_with(settings: c5c3_operator_orc::Settings) -> Self {
         let cluster = TestCluster::start().await.unwrap();
         for kind in KINDS.iter().chain(&["RoleAssignment", "ApplicationCredential"]) {
             cluster.install(&c5c3_api::find(GROUP, kind).unwrap().crd()).await.unwrap();
         }
         let keystone = Keystone::start().await;
         let metrics = Metrics::default();
-        let task = start(&cluster, &metrics, SHORT);
-        let site = Self { cluster, keystone, metrics, task };
+        let whole = Duration::from_secs(2);
+        let task = start(&cluster, &metrics, (SHORT, whole), &settings);
+        let site = Self { cluster, keystone, metrics, settings, whole, task };
         site.secret("clouds", "clouds.yaml", &site.keystone.clouds(PASSWORD)).await;
         site
     }
@@ -74,11 +83,18 @@ impl Site {
 
     /// Starts the operator with lists that answer for this long.
     pub(crate) fn restart_sharing(&mut self, period: Duration) {
-        self.task = start(&self.cluster, &self.metrics, period);
+        self.task = start(&self.cluster, &self.metrics, (period, self.whole), &self.settings);
+    }
+
+    /// Starts the operator again, as one that waits for answers for longer than a test takes.
+    pub(crate) async fn restart_patient(&mut self) {
+        self.kill().await;
+        self.whole = Duration::from_mins(2);
+        self.restart();
     }
 
     pub(crate) async fn secret(&self, name: &str, key: &str, value: &str) {
-        let secrets: Api<Secret> = Api::default_namespaced(self.cluster.client());
+        let secrets = self.secrets();
         let secret = json!({"metadata": {"name": name}, "stringData": {key: value}});
         if secrets.get_opt(name).await.unwrap().is_some() {
             secrets.patch(name, &PatchParams::default(), &Patch::Merge(secret)).await.unwrap();
@@ -108,6 +124,38 @@ impl Site {
         let mut object = DynamicObject::new(name, &resource(kind));
         object.data = json!({ "spec": spec });
         self.api(kind).create(&PostParams::default(), &object).await
+    }
+
+    /// Replaces an object by one with the same spec and nothing else, as `kubectl replace` does with a file.
+    pub(crate) async fn replace(&self, kind: &str, name: &str) {
+        loop {
+            let mut object = self.api(kind).get(name).await.unwrap();
+            let resource_version = object.metadata.resource_version.take();
+            object.metadata = ObjectMeta { name: Some(name.into()), resource_version, ..ObjectMeta::default() };
+            match self.api(kind).replace(name, &PostParams::default(), &object).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                other => return drop(other.unwrap()),
+            }
+        }
+    }
+
+    /// Deletes an object, which may stay for a while.
+    pub(crate) async fn delete(&self, kind: &str, name: &str) {
+        self.api(kind).delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub(crate) fn secrets(&self) -> Api<Secret> {
+        Api::default_namespaced(self.cluster.client())
+    }
+
+    /// Waits until the test's own condition is true.
+    pub(crate) async fn eventually(&self, what: &str, is_so: impl Fn() -> bool) {
+        let wait = async {
+            while !is_so() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("not within 30 s: {what}"));
     }
 
     pub(crate) async fn patch(&self, kind: &str, name: &str, patch: Value) -> Result<DynamicObject, kube::Error> {
@@ -194,18 +242,23 @@ impl Site {
 /// How long lists answer for all objects, so that tests see soon what they change in Keystone.
 const SHORT: Duration = Duration::from_millis(50);
 
-fn start(cluster: &TestCluster, metrics: &Metrics, period: Duration) -> JoinHandle<()> {
+fn start(
+    cluster: &TestCluster,
+    metrics: &Metrics,
+    (period, whole): (Duration, Duration),
+    settings: &c5c3_operator_orc::Settings,
+) -> JoinHandle<()> {
     let options = RunOptions {
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
         last_retry: Duration::from_millis(200),
         ..RunOptions::default()
     };
-    let (client, metrics) = (cluster.client(), metrics.clone());
-    let limits = Limits { whole: Duration::from_secs(2), ..Limits::default() };
+    let (client, metrics, own) = (cluster.client(), metrics.clone(), settings.clone());
+    let limits = Limits { whole, ..Limits::default() };
     let clients = Clients::new(Options { limits, ..Options::default() });
     tokio::spawn(async move {
-        let operator = c5c3_operator_orc::with(clients, period);
+        let operator = c5c3_operator_orc::with_settings(clients, period, own);
         let settings = Settings { options, election: None };
         operator.run(client, settings, metrics, Readiness::default(), CancellationToken::new()).await;
     })
