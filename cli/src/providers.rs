@@ -1,5 +1,5 @@
-//! `c5c3 providers`: what stands in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager and External Secrets, on a cluster
-//! that has none of them.
+//! `c5c3 providers`: what stands in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager, External Secrets and Flux, on a
+//! cluster that has none of them.
 
 use std::process::ExitCode;
 

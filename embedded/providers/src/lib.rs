@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A provider knows nothing of the machine: it makes StatefulSets, Services and Secrets, as the genuine operator does on
-//! any cluster. It implements what our own operators write; what it does not implement it refuses by name, on the object.
+//! any cluster. Only [`flux`] reads something of the machine: git repositories. A provider implements what our own operators
+//! write; what it does not implement it refuses by name, on the object.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -15,6 +16,7 @@ mod certificates;
 pub mod definitions;
 pub mod external_secrets;
 mod failure;
+pub mod flux;
 mod generated;
 mod http;
 pub mod mariadb;
@@ -60,6 +62,7 @@ const PROVIDERS: &[Provider] = &[
         definitions: external_secrets::definitions,
         run: |client, stop| Box::pin(external_secrets::run(client, stop)),
     },
+    Provider { name: "flux", definitions: flux::definitions, run: |client, stop| Box::pin(flux::run(client, stop)) },
     Provider {
         name: "mariadb-operator",
         definitions: mariadb::definitions,

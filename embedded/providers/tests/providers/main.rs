@@ -2,6 +2,7 @@
 
 mod cert_manager;
 mod external_secrets;
+mod flux;
 mod hvac;
 mod management;
 mod mariadb;

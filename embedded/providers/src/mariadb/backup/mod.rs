@@ -77,10 +77,10 @@ pub(super) async fn run(client: Client, stop: CancellationToken) {
     let restores = queue::controller::<Restore>(&client).owns_stream(queue::children::<Job>(&client, MANAGER));
     tokio::join!(
         queue::run(backups, client.clone(), stop.clone(), |backup, client| async move {
-            reconcile(&backup, &client, backup_once(&backup, &client)).await
+            Box::pin(reconcile(&backup, &client, backup_once(&backup, &client))).await
         }),
         queue::run(restores, client, stop, |restore, client| async move {
-            reconcile(&restore, &client, restore_once(&restore, &client)).await
+            Box::pin(reconcile(&restore, &client, restore_once(&restore, &client))).await
         }),
     );
 }

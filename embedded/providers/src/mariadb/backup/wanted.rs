@@ -125,7 +125,7 @@ impl RestoreWanted {
         }
         let target = spec.target_recovery_time.map(|text| {
             let time = text.parse::<Timestamp>();
-            time.map(|time| time.as_second())
+            time.map(Timestamp::as_second)
                 .map_err(|_| format!("spec.targetRecoveryTime: {text:?} is not a time such as 2026-01-31T12:00:00Z"))
         });
         Ok(Self {
