@@ -11,6 +11,9 @@
 //!
 //! As long as something is missing, the steps that it is for are undecided: they keep what they have made.
 
+mod files;
+mod schema;
+
 use std::collections::BTreeMap;
 
 use c5c3_api::openstack::ServiceObject;
@@ -28,15 +31,14 @@ use crate::backing_services::{BackingServices, Missing};
 use crate::component::{API, Component};
 use crate::database::Server;
 use crate::job::{Command, JOB_POD, Run, fail_at_once};
-use crate::migrations::Schemas;
 use crate::network::{self, Traffic};
 use crate::parts::Parts;
 use crate::pod::Mount;
 use crate::rotated_account::RotatedAccounts;
 use crate::service::{OwnSteps, Service};
-use crate::upgrade::{MigrationPhase, Offline, Progress};
+use crate::upgrade::{MigrationPhase, Progress};
 use crate::workload::Workload;
-use crate::{api, dependencies, health, operations, policy, rbd, record, tls};
+use crate::{api, dependencies, operations, record, tls};
 
 /// Hint for when the API does not answer and ingress is restricted.
 const UNREACHED: &str = "it is probed through the API server, which may not reach it: spec.networkPolicy.ingress has to name \
@@ -261,52 +263,6 @@ impl<S: Service> ServicePlan<'_, S> {
         }
     }
 
-    /// All files of the service.
-    pub fn files(&self, resolved: &Resolved) -> ConfigFiles {
-        let Parts { instance, object, description, .. } = self.parts;
-        let mut files = ConfigFiles::new(&instance.namespace, instance.named("config"));
-        match S::SECOND_CONF {
-            None => files = files.file(S::CONF, resolved.conf.render()),
-            Some((name, is_in_it)) => {
-                let (second, main) = resolved.conf.partition(is_in_it);
-                files = files.file(S::CONF, main.render()).file(name, second.render());
-            }
-        }
-        for (name, content) in S::files(object, &resolved.backing) {
-            files = files.file(name, content);
-        }
-        for (name, content) in S::named_files(object, &resolved.backing) {
-            files = files.file(name, content);
-        }
-        let applications = description.components.iter().filter_map(Component::wsgi);
-        for (name, content) in applications.flat_map(crate::wsgi::Wsgi::files) {
-            files = files.file(name, content);
-        }
-        files = files.file("health.py", include_str!("health.py").into());
-        let pools: Vec<Value> = resolved.backing.pools.iter().map(|pool| pool.settings(S::FOLDER)).collect();
-        for component in &description.components {
-            let checks = resolved.backing.checks(component);
-            // The others of a service with several applications answer neither for pools nor with a report.
-            let is_api = component.name == API || component.wsgi().is_none();
-            let report = Self::report_settings(component, resolved).filter(|_| is_api);
-            let settings = health::content(&checks, component.wsgi(), if is_api { &pools } else { &[] }, report);
-            files = files.file(health::settings(component.health()), settings);
-        }
-        for (name, content) in resolved.backing.pools.iter().flat_map(|pool| pool.files(S::FOLDER)) {
-            files = files.file(name, content);
-        }
-        if let Some(program) = S::REPORT {
-            files = files.file("report.py", program.into());
-        }
-        if !pools.is_empty() {
-            files = files.file("pools.py", rbd::ASK.into());
-        }
-        if !resolved.backing.rules.is_empty() {
-            files = files.file("policy.yaml", policy::render(&resolved.backing.rules).into());
-        }
-        files
-    }
-
     /// The NetworkPolicy of Jobs: egress to what the service needs, no ingress.
     fn policy_of_jobs(&self, backing: &BackingServices) -> Option<Child> {
         let instance = &self.parts.instance;
@@ -338,76 +294,6 @@ impl<S: Service> ServicePlan<'_, S> {
         }
     }
 
-    /// The Jobs of the schemas.
-    pub(crate) fn schemas<'r>(&'r self, resolved: &'r Resolved) -> Schemas<'r> {
-        let databases = &resolved.backing.databases;
-        let mounts = databases.iter().flat_map(|opened| opened.server.mounts()).collect();
-        // Where the schema is made is where an external database is met first.
-        let servers = databases.iter().filter_map(|opened| opened.server.external()).collect();
-        let about = |opened: &crate::database::DatabaseConnection| json!({"host": opened.address.host, "port": opened.address.port, "schemas": opened.server.schemas()});
-        Schemas {
-            migrations: &self.parts.description.migrations,
-            conf: (S::CONF, &resolved.conf),
-            identity: databases.iter().map(about).collect(),
-            more: S::named_files(self.parts.object, &resolved.backing),
-            run: Run { servers, ..self.run("schema", &[], mounts) },
-            folder: S::FOLDER,
-        }
-    }
-
-    fn schema(&self) -> Step {
-        let step = Step::new("DatabaseReady").done("the schema matches the version");
-        let step = step.reasons("DatabaseSynced", "DBSyncInProgress");
-        let Some(resolved) = self.known() else {
-            return step.node("schema", ["database", "config", "dependencies"]).undecided([]);
-        };
-        let schemas = self.schemas(resolved);
-        step.node("schema", ["record", "database", "dependencies"])
-            .child(schemas.files().child())
-            .children(schemas.before(self.migration_phase))
-    }
-
-    /// What runs while no pod does, in an upgrade with such migrations.
-    fn offline(&self) -> Option<Step> {
-        if self.parts.description.migrations.offline.is_empty() {
-            return None;
-        }
-        let step = Step::new("DatabaseReady").reasons("DatabaseSynced", "DBSyncInProgress");
-        let step = step.done("the offline migrations are done");
-        let stays = |now: &str| {
-            let wait = Wait::on(&record::reference(&self.parts.instance)).condition("allows the offline migrations");
-            wait.now(now).because("they bear no pod of the service").with_reason("UpgradeOffline")
-        };
-        match self.migration_phase {
-            MigrationPhase::Sync => None,
-            MigrationPhase::Expand => {
-                let wait = stays("does not yet record that pods of the older release are stopped");
-                Some(step.node("offline", ["record", "schema"]).childless().wait(wait))
-            }
-            MigrationPhase::Stop => {
-                let running = self.parts.description.components.iter().filter_map(|component| {
-                    self.parts.live(component, self.inputs)?;
-                    let wait = Wait::on(&self.parts.workload(component)).condition("is gone with all of its pods");
-                    Some(
-                        wait.now("still has pods")
-                            .because("the offline migrations bear none")
-                            .with_reason("UpgradeOffline"),
-                    )
-                });
-                let mut waits: Vec<Wait> = running.collect();
-                if waits.is_empty() {
-                    waits.push(stays("does not yet record that the offline migrations start"));
-                }
-                Some(waits.into_iter().fold(step.node("offline", []).childless(), Step::wait))
-            }
-            MigrationPhase::Offline | MigrationPhase::Contract => {
-                let step = step.node("offline", ["record", "schema"]);
-                let Some(resolved) = self.known() else { return Some(step.undecided([])) };
-                Some(step.children(self.schemas(resolved).offline()))
-            }
-        }
-    }
-
     /// The service's own steps while its pods are stopped: those that need pods keep what they have.
     fn without_pods(&self, steps: Vec<Step>) -> Vec<Step> {
         if self.migration_phase != MigrationPhase::Stop {
@@ -426,42 +312,6 @@ impl<S: Service> ServicePlan<'_, S> {
             step.undecided([])
         };
         steps.into_iter().map(undecided).collect()
-    }
-
-    /// How far the pods are out of the way of offline migrations; none for a service without such migrations.
-    pub(crate) fn offline_state(&self) -> Option<Offline> {
-        if self.parts.description.migrations.offline.is_empty() {
-            return None;
-        }
-        let Some(resolved) = self.known() else { return Some(Offline::Expanding) };
-        let expanded = self.schemas(resolved).before(MigrationPhase::Expand);
-        Some(match expanded.is_none_or(|job| is_complete(self.inputs, &job)) {
-            false => Offline::Expanding,
-            true if self.parts.is_stopped(self.inputs) => Offline::Stopped,
-            true => Offline::Expanded,
-        })
-    }
-
-    /// What is left for the new release when all pods are of it.
-    fn contract(&self) -> Step {
-        let last = self.parts.description.components.last().map_or("schema".into(), |component| component.step.clone());
-        let step = Step::new("DatabaseReady")
-            .node("contract", vec!["record".into(), last])
-            .reasons("DatabaseSynced", "DBSyncInProgress");
-        if self.migration_phase != MigrationPhase::Contract {
-            return step.childless().done("");
-        }
-        let Some(resolved) = self.known() else { return step.undecided([]) };
-        match self.schemas(resolved).after() {
-            Some(job) => step.child(job).done("the schema of the older release is removed"),
-            None => step.childless().done("the schema of the older release is removed"),
-        }
-    }
-
-    /// Whether the Job after an upgrade has run, or there is none.
-    pub(crate) fn contracted(&self) -> bool {
-        let Some(resolved) = self.known() else { return false };
-        self.schemas(resolved).after().is_none_or(|job| is_complete(self.inputs, &job))
     }
 
     /// The pods, step by step. During an upgrade a step waits for the one before it.

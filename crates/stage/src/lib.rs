@@ -3,7 +3,9 @@
 
 mod common;
 mod fields;
+mod mortal;
 mod stage;
+mod upgrades;
 mod world;
 
 pub use common::{COMMON, SIGNS_IN, common_at, everything};

@@ -65,18 +65,30 @@ impl Said {
     }
 }
 
-/// Which Jobs do not end.
+/// Which Jobs do not end, and which have ended.
 #[derive(Clone, Debug, Default)]
-pub struct Jobs(Arc<Mutex<Option<&'static str>>>);
+pub struct Jobs {
+    endless: Arc<Mutex<Option<&'static str>>>,
+    ended: Arc<Mutex<Vec<String>>>,
+}
 
 impl Jobs {
     /// Jobs whose names begin like this do not end.
     pub fn never_finish(&self, begins: Option<&'static str>) {
-        *self.0.lock().expect("no test panics with the lock") = begins;
+        *self.endless.lock().expect("no test panics with the lock") = begins;
+    }
+
+    /// The names of those that have ended, in that order; of one that was made again, twice.
+    pub fn ended(&self) -> Vec<String> {
+        self.ended.lock().expect("no test panics with the lock").clone()
+    }
+
+    fn has_ended(&self, name: String) {
+        self.ended.lock().expect("no test panics with the lock").push(name);
     }
 
     fn is_endless(&self, name: &str) -> bool {
-        self.0.lock().expect("no test panics with the lock").is_some_and(|begins| name.starts_with(begins))
+        self.endless.lock().expect("no test panics with the lock").is_some_and(|begins| name.starts_with(begins))
     }
 }
 
@@ -300,7 +312,9 @@ where
                 || object.data["status"]["conditions"].is_null()
             {
                 let patch = Patch::Merge(json!({"status": wanted}));
-                let _ = api.patch_status(&object.name_any(), &PatchParams::default(), &patch).await;
+                if api.patch_status(&object.name_any(), &PatchParams::default(), &patch).await.is_ok() {
+                    jobs.has_ended(object.name_any());
+                }
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

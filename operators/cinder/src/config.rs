@@ -38,9 +38,10 @@ pub(crate) fn configure(spec: &CinderSpec, backing: &BackingServices, conf: &mut
     backing.authtoken(conf)?;
     if let Some(identity) = &backing.identity {
         identity.service_user(conf)?;
-        identity.client(conf, "nova")?;
+        // Which endpoint is called is said by options of Cinder's own.
+        identity.credential(conf, "nova")?;
         conf.set("nova", "interface", "internal")?;
-        identity.client(conf, "glance")?;
+        identity.credential(conf, "glance")?;
     }
     conf.set("DEFAULT", "glance_catalog_info", "image:glance:internalURL")?;
     conf.set("DEFAULT", "auth_strategy", "keystone")?;

@@ -6,7 +6,7 @@ mod backends;
 mod config;
 mod paste;
 
-use c5c3_api::openstack::{Cinder, CinderBackend, CinderSpec, RBD_DRIVER};
+use c5c3_api::openstack::{Cinder, CinderBackend, RBD_DRIVER};
 use c5c3_api::{Problem, problem};
 use c5c3_kit::Operator;
 use c5c3_kit::ini::{Ini, IniError};
@@ -97,7 +97,7 @@ impl Service for BlockStorage {
                 .map(|given| Coordinator::new(instance, given.secret_ref.name.as_str())),
             // Images that volumes are made of, and the instances that volumes are attached to.
             calls: [9292, 8774].map(|port| Egress::new(Some(instance.namespace.clone()), port)).into(),
-            components: components(spec, instance),
+            components: components(cinder, instance),
             migrations: Migrations::sync(manage("sync"))
                 .online(manage("online_data_migrations"))
                 // Exit status 1 is a warning.
@@ -155,7 +155,8 @@ fn is_active_active(backend: &CinderBackend) -> bool {
 
 /// What runs, in the order of an upgrade. Workers are StatefulSets, so that a pod has the host name of the one before it: Cinder
 /// knows volumes, and work that was interrupted, by it.
-fn components(spec: &CinderSpec, instance: &Instance) -> Vec<Component> {
+fn components(cinder: &Cinder, instance: &Instance) -> Vec<Component> {
+    let spec = &cinder.spec;
     let named = || Kind::StatefulSet { claims: Vec::new() };
     let state = || Mount::scratch("state", config::STATE, "1Gi");
     let heavy = |name: String, program: &str| {
@@ -196,5 +197,9 @@ fn components(spec: &CinderSpec, instance: &Instance) -> Vec<Component> {
     let api =
         Wsgi { path: "/healthcheck", arguments: &[CONF], ..Wsgi::new("cinder", "cinder.wsgi.api:application", 8776) };
     components.push(sized(Component::api(api).replicas(spec.api_replicas()).mount(state()), spec.api.as_ref()));
-    components
+    // A service speaks to the others as the oldest release does that it finds when it starts. With the end of an upgrade the
+    // variable goes, pods are replaced once more, and all speak as the new one.
+    let target = cinder.status.as_ref().and_then(|status| status.service.target_release.clone());
+    let told = |component: Component| target.iter().fold(component, |it, target| it.env("UPGRADING_TO", target));
+    components.into_iter().map(told).collect()
 }

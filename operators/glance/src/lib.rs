@@ -174,7 +174,7 @@ fn api(glance: &Glance, stores: &Stores) -> Component {
         api = api.knows_address().env("OS_DEFAULT__WORKER_SELF_REFERENCE_URL", format!("http://$(POD_IP):{PORT}"));
     }
     if let Some(size) = &stores.cache {
-        api = api.mount(Mount::scratch("cache", CACHE, size));
+        api = api.mount(Mount::scratch("cache", CACHE, size.as_str()));
     }
     for (name, claim, folder) in stores.mounts() {
         api = api.mount(Mount::claim(&name, &claim, &folder));

@@ -9,28 +9,24 @@ pub(crate) const FILE: &str = "glance-api-paste.ini";
 const CACHED: &[&str] =
     &["cors", "http_proxy_to_wsgi", "versionnegotiation", "osprofiler", "authtoken", "context", "cache", "cachemanage"];
 
+const FACTORY: &str = "paste.filter_factory";
+
 const FILTERS: &[Part] = &[
     (
         "cors",
         &[
-            ("paste.filter_factory", "oslo_middleware.cors:filter_factory"),
+            (FACTORY, "oslo_middleware.cors:filter_factory"),
             ("oslo_config_project", "glance"),
             ("oslo_config_program", "glance-api"),
         ],
     ),
-    ("http_proxy_to_wsgi", &[("paste.filter_factory", "oslo_middleware:HTTPProxyToWSGI.factory")]),
-    (
-        "versionnegotiation",
-        &[("paste.filter_factory", "glance.api.middleware.version_negotiation:VersionNegotiationFilter.factory")],
-    ),
-    ("osprofiler", &[("paste.filter_factory", "osprofiler.web:WsgiMiddleware.factory")]),
-    (
-        "authtoken",
-        &[("paste.filter_factory", "keystonemiddleware.auth_token:filter_factory"), ("delay_auth_decision", "true")],
-    ),
-    ("context", &[("paste.filter_factory", "glance.api.middleware.context:ContextMiddleware.factory")]),
-    ("cache", &[("paste.filter_factory", "glance.api.middleware.cache:CacheFilter.factory")]),
-    ("cachemanage", &[("paste.filter_factory", "glance.api.middleware.cache_manage:CacheManageFilter.factory")]),
+    ("http_proxy_to_wsgi", &[(FACTORY, "oslo_middleware:HTTPProxyToWSGI.factory")]),
+    ("versionnegotiation", &[(FACTORY, "glance.api.middleware.version_negotiation:VersionNegotiationFilter.factory")]),
+    ("osprofiler", &[(FACTORY, "osprofiler.web:WsgiMiddleware.factory")]),
+    ("authtoken", &[(FACTORY, "keystonemiddleware.auth_token:filter_factory"), ("delay_auth_decision", "true")]),
+    ("context", &[(FACTORY, "glance.api.middleware.context:ContextMiddleware.factory")]),
+    ("cache", &[(FACTORY, "glance.api.middleware.cache:CacheFilter.factory")]),
+    ("cachemanage", &[(FACTORY, "glance.api.middleware.cache_manage:CacheManageFilter.factory")]),
 ];
 
 /// What is not of the pipeline: which path leads where.

@@ -4,12 +4,13 @@ use c5c3_api::openstack::Cinder;
 use c5c3_operator_cinder::{BlockStorage, operator};
 use c5c3_stage::{Stage, ready_is};
 use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::plans::{cinder, on_ceph, world};
 
-const FAST: &str = r#"{"up": {"fast": true}, "free": {"fast": 87}, "types": {"fast": null}}"#;
+pub const FAST: &str = r#"{"up": {"fast": true}, "free": {"fast": 87}, "types": {"fast": null}}"#;
 
 async fn stage() -> Stage<BlockStorage> {
     let stage = Stage::set(operator, &world()).await;
@@ -32,30 +33,44 @@ async fn a_cinder_becomes_ready_and_says_where_it_answers_what_runs_and_how_its_
     stage.until(has_room).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_backend_that_is_removed_takes_its_pods_with_it_and_leaves_the_others() {
-    let stage = stage().await;
-    let both = json!([{"name": "fast", "rbd": {"cephSecretRef": {"name": "cinder-ceph-credentials"}}},
-                      {"name": "vendor", "driver": "cinder.volume.drivers.vendor.Driver"}]);
-    stage.report.is(r#"{"up": {"fast": true, "vendor": true}, "free": {}, "types": {"fast": null, "vendor": null}}"#);
-    let running = stage.operate();
-    stage.create(&cinder(&json!({ "backends": both }))).await;
-    stage.until_ready().await;
-    // The Job that removes its row waits for its pods, which therefore do not wait for the Job.
-    stage.jobs.never_finish(Some("gate-backends"));
-    let alone = json!({"spec": {"backends": [both[0]]}});
-    stage.objects().patch("gate", &PatchParams::default(), &Patch::Merge(alone)).await.unwrap();
+/// Waits until these StatefulSets are there and no other one, and returns the one of the backend `fast` as it is then.
+async fn until_there_are(stage: &Stage<BlockStorage>, wanted: &[&str]) -> StatefulSet {
     let sets: Api<StatefulSet> = Api::namespaced(stage.client.clone(), "cloud");
     let begun = std::time::Instant::now();
     loop {
         let found = sets.list(&ListParams::default().labels("app.kubernetes.io/instance=gate")).await.unwrap();
-        let names: Vec<String> = found.into_iter().filter_map(|set| set.metadata.name).collect();
-        if names == ["gate-scheduler", "gate-volume-fast"] {
-            break;
+        let names: Vec<String> = found.iter().map(ResourceExt::name_any).collect();
+        if names == wanted {
+            return found.into_iter().find(|set| set.name_any() == "gate-volume-fast").unwrap();
         }
         assert!(begun.elapsed() < c5c3_stage::PATIENCE, "{names:?}");
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_comes_and_goes_brings_and_takes_its_pods_and_the_others_stay_the_same() {
+    let stage = stage().await;
+    let both = json!([{"name": "fast", "rbd": {"cephSecretRef": {"name": "cinder-ceph-credentials"}}},
+                      {"name": "vendor", "driver": "cinder.volume.drivers.vendor.Driver"}]);
+    let set = async |backends: serde_json::Value| {
+        let patch = Patch::Merge(json!({"spec": {"backends": backends}}));
+        stage.objects().patch("gate", &PatchParams::default(), &patch).await.unwrap();
+    };
+    let running = stage.operate();
+    stage.create(&cinder(&json!({"backends": [both[0]]}))).await;
+    stage.until_ready().await;
+    let first = until_there_are(&stage, &["gate-scheduler", "gate-volume-fast"]).await;
+    stage.report.is(r#"{"up": {"fast": true, "vendor": true}, "free": {}, "types": {"fast": null, "vendor": null}}"#);
+    set(both.clone()).await;
+    until_there_are(&stage, &["gate-scheduler", "gate-volume-fast", "gate-volume-vendor"]).await;
+    // The Job that removes its row waits for its pods, which therefore do not wait for the Job.
+    stage.jobs.never_finish(Some("gate-backends"));
+    set(json!([both[0]])).await;
+    let last = until_there_are(&stage, &["gate-scheduler", "gate-volume-fast"]).await;
+    // Cinder knows volumes, and work that was interrupted, by the name of the host and of the backend.
+    let host = |set: &StatefulSet| (set.uid(), json!(set)["spec"]["template"]["spec"]["containers"][0]["env"].clone());
+    assert_eq!(host(&first), host(&last));
     stage.jobs.never_finish(None);
     stage.until_ready().await;
     drop(running);

@@ -3,3 +3,4 @@
 mod fields;
 mod life;
 mod plans;
+mod upgrades;

@@ -41,7 +41,7 @@ fn the_plan_of_a_glance_in_ceph() {
 }
 
 /// A Ceph pool, a volume and a bucket, with a cache.
-fn several() -> Value {
+pub fn several() -> Value {
     let bucket = json!({"endpoint": "https://s3.example.net", "bucket": "images", "secretRef": {"name": "glance-s3"}});
     json!({"replicas": 1, "storage": {
         "backend": "rbd", "rbd": {"pool": "pictures", "user": "painter", "cephSecretRef": {"name": "glance-ceph-credentials"}},
