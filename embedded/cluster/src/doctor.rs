@@ -67,7 +67,7 @@ impl std::fmt::Display for Finding {
 /// Looks at everything.
 pub fn examine(folder: &Folder) -> Vec<Finding> {
     let mut findings =
-        vec![root(), packages(), kernel(), cgroups(), nftables(), forwarding(), memory(), disk(folder.path())];
+        vec![root(), packages(), kernel(), cgroups(), nftables(), forwarding(), memory(), disk(folder.path()), git()];
     let saved = folder.load();
     match &saved {
         Err(error) => findings.push(Finding::bad("data", error.to_string(), "choose another folder with --data")),
@@ -98,6 +98,17 @@ fn packages() -> Finding {
         format!("not found: {}", names.join(", ")),
         format!("apt-get install -y {}", packages.join(" ")),
     )
+}
+
+/// Only commits need git, so that a machine without it is as it should be.
+fn git() -> Finding {
+    let asked = Command::new("git").arg("--version").stdin(Stdio::null()).output();
+    match asked {
+        Ok(answer) if answer.status.success() => {
+            Finding::good("git", String::from_utf8_lossy(&answer.stdout).trim().to_owned())
+        }
+        _ => Finding::good("git", "not installed; GitRepositories need it: apt-get install -y git"),
+    }
 }
 
 fn kernel() -> Finding {

@@ -24,6 +24,7 @@ mod programs;
 mod remains;
 mod runtime;
 mod site;
+mod tasks;
 #[cfg(feature = "testing")]
 pub mod testing;
 

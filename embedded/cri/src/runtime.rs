@@ -10,11 +10,12 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use prost::Message;
 use tonic::client::Grpc;
+use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::v1;
+use crate::{tasks, v1};
 
 /// How long a call may take, as in the kubelet. Stopping and running a command have their own time on top.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -86,10 +87,13 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
-type Answer<T> = Result<T, CallError>;
+pub(crate) type Answer<T> = Result<T, CallError>;
+
+/// The namespace of containerd that the CRI uses. Calls of the CRI imply it; containerd's own have to name it.
+const NAMESPACE: (&str, &str) = ("containerd-namespace", "k8s.io");
 
 /// One call: its service and name, what it is about, and how long it may take.
-struct Call<'a> {
+pub(crate) struct Call<'a> {
     service: &'static str,
     name: &'static str,
     subject: &'a str,
@@ -98,11 +102,16 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn runtime(name: &'static str, subject: &'a str) -> Self {
-        Self { service: "RuntimeService", name, subject, limit: Some(LIMIT) }
+        Self { service: "runtime.v1.RuntimeService", name, subject, limit: Some(LIMIT) }
+    }
+
+    /// A call of containerd itself.
+    pub(crate) fn task(name: &'static str, subject: &'a str) -> Self {
+        Self { service: "containerd.services.tasks.v1.Tasks", ..Self::runtime(name, subject) }
     }
 
     fn image(name: &'static str, subject: &'a str) -> Self {
-        Self { service: "ImageService", ..Self::runtime(name, subject) }
+        Self { service: "runtime.v1.ImageService", ..Self::runtime(name, subject) }
     }
 
     fn limit(self, limit: Option<Duration>) -> Self {
@@ -123,15 +132,16 @@ impl Runtime {
         Self { channel: endpoint.connect_lazy() }
     }
 
-    async fn send<Q, A>(&self, call: &Call<'_>, question: Q) -> Answer<A>
+    pub(crate) async fn send<Q, A>(&self, call: &Call<'_>, question: Q) -> Answer<A>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let failed = |status: &Status| CallError::new(call.name, call.subject, status);
-        let path = PathAndQuery::try_from(format!("/runtime.v1.{}/{}", call.service, call.name))
-            .expect("the name of a call is a path");
+        let path =
+            PathAndQuery::try_from(format!("/{}/{}", call.service, call.name)).expect("the name of a call is a path");
         let mut request = Request::new(question);
+        request.metadata_mut().insert(NAMESPACE.0, MetadataValue::from_static(NAMESPACE.1));
         if let Some(limit) = call.limit {
             request.set_timeout(limit);
         }
@@ -246,6 +256,17 @@ impl Runtime {
 
     /// Removes a container, running or not. Can be repeated.
     pub async fn remove_container(&self, id: &str) -> Answer<()> {
+        match self.ask_to_remove(id).await {
+            Err(refused) if tasks::is_in_the_way(&refused) => {
+                tracing::warn!(container = id, error = %refused, "a start that failed left a process, which is killed");
+                self.end_task(id).await?;
+                self.ask_to_remove(id).await
+            }
+            removed => removed,
+        }
+    }
+
+    async fn ask_to_remove(&self, id: &str) -> Answer<()> {
         let question = v1::RemoveContainerRequest { container_id: id.to_owned() };
         let _: v1::RemoveContainerResponse = self.send(&Call::runtime("RemoveContainer", id), question).await?;
         Ok(())
@@ -387,7 +408,7 @@ impl Runtime {
 }
 
 /// containerd 1.6 refuses to stop what it does not know any more, where the protocol wants a success.
-fn gone_is_done(answer: Answer<()>) -> Answer<()> {
+pub(crate) fn gone_is_done(answer: Answer<()>) -> Answer<()> {
     answer.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
 }
 

@@ -86,6 +86,37 @@ async fn what_cannot_be_done_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
+async fn a_container_is_removed_although_it_runs_without_the_cri_knowing() {
+    let machine = Machine::new(1);
+    let (site, containerd) = (&machine.sites[0], machine.start(0).await);
+    let runtime = containerd.runtime();
+    let config = sandbox(site, "lost");
+    let id = runtime.run_pod_sandbox(config.clone(), "").await.unwrap();
+    let runs = || traces(&machine).iter().any(|trace| trace.contains("sleep 600"));
+    // containerd has a task; for the CRI the container has not started, or could not.
+    for (has_failed, state) in
+        [(false, v1::ContainerState::ContainerCreated), (true, v1::ContainerState::ContainerExited)]
+    {
+        let busy = container(images::BUSYBOX, "sleep 600");
+        let made = runtime.create_container(&id, busy, config.clone()).await.unwrap();
+        machine.start_task(0, &made);
+        if has_failed {
+            runtime.start_container(&made).await.unwrap_err();
+            assert_eq!(runtime.container_status(&made).await.unwrap().reason, "StartError");
+        }
+        assert_eq!(runtime.container_status(&made).await.unwrap().state(), state);
+        assert!(runs());
+
+        runtime.stop_container(&made, Duration::ZERO).await.unwrap();
+        runtime.remove_container(&made).await.unwrap();
+        assert!(!runs(), "its process is left");
+        assert!(runtime.container_status(&made).await.unwrap_err().is_not_found());
+    }
+    runtime.stop_pod_sandbox(&id).await.unwrap();
+    runtime.remove_pod_sandbox(&id).await.unwrap();
+}
+
+#[tokio::test]
 async fn containers_outlive_a_containerd_that_is_killed_and_the_next_one_finds_them() {
     let machine = Machine::new(1);
     let (site, mut containerd) = (&machine.sites[0], machine.start(0).await);

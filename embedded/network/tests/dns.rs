@@ -235,3 +235,52 @@ async fn a_client_that_holds_connections_open_keeps_nobody_from_asking() {
     other.write_all(&bytes).await.unwrap();
     assert!(tokio::time::timeout(DEADLINE, other.read_u16()).await.unwrap().unwrap() > 0);
 }
+
+/// A resolver that tells whom it was asked about and answers nobody.
+async fn silent_resolver() -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let (tell, asked) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut buffer = vec![0; 4096];
+        loop {
+            let (length, _) = socket.recv_from(&mut buffer).await.unwrap();
+            let message = Message::from_vec(&buffer[..length]).unwrap();
+            let _ = tell.send(message.queries[0].name().to_string());
+        }
+    });
+    (address, asked)
+}
+
+#[tokio::test]
+async fn a_client_whose_questions_nobody_answers_keeps_nobody_from_asking() {
+    let (resolver, mut asked) = silent_resolver().await;
+    let bed = Bed::new(Upstream::new(vec![resolver])).await;
+    let ask = async |client: Ipv4Addr, name: &str| {
+        let socket = UdpSocket::bind((client, 0)).await.unwrap();
+        socket.send_to(&question(name, RecordType::A).to_vec().unwrap(), bed.address).await.unwrap();
+        socket
+    };
+    for part in 0..8 {
+        for number in 0..25 {
+            ask(Ipv4Addr::LOCALHOST, &format!("x{part}-{number}.example.org.")).await;
+        }
+        tokio::task::yield_now().await;
+    }
+    // Each that is asked holds a socket until the resolver has had its time; the others are passed over.
+    let mut next = async || tokio::time::timeout(DEADLINE, asked.recv()).await.expect("a question").unwrap();
+    for _ in 0..128 {
+        next().await;
+    }
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    ask(other, "last.example.org.").await;
+    let mut of_one = 128;
+    while next().await != "last.example.org." {
+        of_one += 1;
+    }
+    assert!(of_one < 200, "{of_one} of 200 questions of one client are asked at once");
+    let socket = ask(other, "nothing.default.svc.cluster.local.").await;
+    let mut buffer = vec![0; 4096];
+    let length = tokio::time::timeout(DEADLINE, socket.recv(&mut buffer)).await.expect("an answer").unwrap();
+    assert_eq!(Message::from_vec(&buffer[..length]).unwrap().metadata.response_code, ResponseCode::NXDomain);
+}

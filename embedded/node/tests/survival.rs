@@ -6,6 +6,8 @@ mod support;
 
 use std::time::Duration;
 
+use c5c3_cri::testing::pods;
+use c5c3_cri::{images, v1};
 use kube::api::DeleteParams;
 use serde_json::json;
 use support::{TestNode, container_status, idle, sh};
@@ -37,6 +39,30 @@ async fn containers_outlive_the_node_and_are_found_again() {
         (sandboxes.len() == 2).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_pod_that_is_deleted_goes_although_a_container_that_could_not_start_runs() {
+    let mut node = TestNode::start().await;
+    node.create("web", json!({"containers": [idle("app")]})).await;
+    let uid = node.ready("web").await.metadata.uid.unwrap();
+    let sandbox = node.runtime.list_pod_sandbox(None).await.unwrap().remove(0).id;
+    node.pause().await;
+    let config = v1::ContainerConfig {
+        labels: [("io.kubernetes.pod.uid".to_owned(), uid)].into(),
+        args: ["sleep", "600"].map(str::to_owned).into(),
+        ..pods::container(images::BUSYBOX)
+    };
+    let frame = pods::sandbox(&node.machine.sites[0], "web");
+    let lost = node.runtime.create_container(&sandbox, config, frame).await.unwrap();
+    node.machine.start_task(0, &lost);
+    node.runtime.start_container(&lost).await.unwrap_err();
+    assert_eq!(node.runtime.container_status(&lost).await.unwrap().reason, "StartError");
+    node.pods().delete("web", &DeleteParams::default()).await.unwrap();
+    node.resume();
+    node.gone("web").await;
+    assert!(node.runtime.list_containers(None).await.unwrap().is_empty());
+    assert!(node.runtime.list_pod_sandbox(None).await.unwrap().is_empty());
 }
 
 #[tokio::test]

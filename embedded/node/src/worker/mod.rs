@@ -1,5 +1,6 @@
 //! One pod's worker: looks, decides, acts, tells, and waits for the next occasion.
 
+mod calls;
 mod mounts;
 mod start;
 mod stop;
@@ -15,6 +16,7 @@ use k8s_openapi::api::core::v1::PodStatus;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use self::calls::Calls;
 use crate::bell::Bell;
 use crate::decide::{Action, Situation, decide};
 use crate::memory::Memory;
@@ -73,6 +75,7 @@ pub(crate) struct Worker {
     outlook: Mutex<Outlook>,
     last: Mutex<Option<PodStatus>>,
     report: Report,
+    calls: Calls,
 }
 
 /// Works on a pod until nothing of it is left; its uid.
@@ -138,6 +141,7 @@ impl Worker {
             observed: Mutex::default(),
             outlook: Mutex::default(),
             last: Mutex::default(),
+            calls: Calls::default(),
             node,
             bell,
         }
@@ -167,6 +171,7 @@ impl Worker {
     }
 
     async fn sync(&self, wanted: &Wanted) -> Next {
+        self.calls.finished().await;
         loop {
             let has_changed = self.bell.take_change();
             if has_changed {

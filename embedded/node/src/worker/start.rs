@@ -54,7 +54,11 @@ impl Worker {
         let config = self.sandbox_config(pod, attempt);
         let cgroup = resources::cgroup(&self.node.config.site.cgroup_parent(), pod);
         let made = match cgroups::make(&cgroup, &resources::of_pod(pod)) {
-            Ok(()) => self.node.runtime.run_pod_sandbox(config, "").await.map_err(|error| error.to_string()),
+            Ok(()) => {
+                let runtime = self.node.runtime.clone();
+                let call = async move { runtime.run_pod_sandbox(config, "").await };
+                self.calls.carry_through(call).await.map_err(|error| error.to_string())
+            }
             Err(error) => Err(format!("cgroup {cgroup}: {error}")),
         };
         match made {
@@ -108,7 +112,9 @@ impl Worker {
         })?;
         let id = self.create(pod, container, &sandbox.id, config, sandbox_config).await?;
         self.node.voice.normal(pod, Some(&container.name), "Created", format!("Created container: {}", container.name));
-        if let Err(error) = self.node.runtime.start_container(&id).await {
+        let (runtime, made) = (self.node.runtime.clone(), id.clone());
+        let call = async move { runtime.start_container(&made).await };
+        if let Err(error) = self.calls.carry_through(call).await {
             self.node.voice.warning(pod, Some(&container.name), "Failed", format!("Error: {}", error.reason));
             return Err(StartFailure {
                 hold: FIRST_SANDBOX_HOLD,
