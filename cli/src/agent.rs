@@ -44,7 +44,8 @@ async fn serve(kind: AgentKind) -> Done {
                 virt_type: options.virt_type_file,
                 os_release: options.os_release,
             };
-            beside(&options.common, metrics, &stop, c5c3_agent_node::run(client, settings, own, stop.clone())).await
+            let agent = Box::pin(c5c3_agent_node::run(client, settings, own, stop.clone()));
+            beside(&options.common, metrics, &stop, agent).await
         }
         AgentKind::Ovs(options) => {
             let client = client(&options.common).await?;

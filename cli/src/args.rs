@@ -3,6 +3,7 @@
 mod cluster;
 mod hypervisor;
 mod operators;
+mod orc;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ const EXIT: &str = "Exit codes, of every command: 0: it is done, or all is as it
     the PATH it is `kubectl c5c3`: ln -s $(command -v c5c3) ~/.local/bin/kubectl-c5c3";
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Command {
     /// Start a cloud on this machine: Kubernetes with real containers, the operators, and a ControlPlane that they bring up
     #[command(after_help = "Try it:\n  c5c3 up --detach\n  eval \"$(c5c3 env)\"\n  openstack token issue\n\n\
@@ -136,7 +138,7 @@ pub(crate) enum Command {
     /// Run Cortex's scheduler: Nova, Cinder and Manila ask it where things go, and it says why
     #[command(after_help = crate::scheduler::HELP)]
     Scheduler(crate::scheduler::SchedulerArgs),
-    /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager and External Secrets, on a cluster without them
+    /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager, External Secrets and Flux, on a cluster without them
     #[command(after_help = "Example:\n  c5c3 providers --kubeconfig lab.kubeconfig\n\n\
         For development and tests, never for production. It installs the kinds that are missing, and runs until Ctrl-C. \
         Genuine operators of the same kinds must not run beside it. Its servers need the images of `c5c3 image build`.")]
@@ -179,6 +181,7 @@ pub(crate) struct DataArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches of a command, and go with each other in any way")]
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,

@@ -48,6 +48,7 @@ pub(crate) struct HypervisorsArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+#[allow(clippy::struct_excessive_bools, reason = "they are switches of a command, and go with each other in any way")]
 pub(crate) struct DrainArgs {
     /// The hypervisor, which is called like its node
     #[arg(value_name = "NODE")]
@@ -220,7 +221,7 @@ fn plan(host: &Hypervisor) -> String {
     match status.num_instances {
         Some(count) => drop(writeln!(text, "  2. its {count} instances leave: running ones live, others cold")),
         None => {
-            text += "  2. its instances leave: running ones live, others cold (no agent reports how many there are)\n"
+            text += "  2. its instances leave: running ones live, others cold (no agent reports how many there are)\n";
         }
     }
     for one in &status.instances {
@@ -295,6 +296,7 @@ fn held(name: &str, instances: &[EvictionInstance]) -> String {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "of the macro json")]
     fn host(status: serde_json::Value) -> Hypervisor {
         let object = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor",
             "metadata": {"name": "hv-1", "labels": {"topology.kubernetes.io/zone": "az-1"}}, "spec": {}, "status": status});

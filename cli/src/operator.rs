@@ -70,6 +70,10 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
         certificates: args.webhook_certificates.clone(),
     })?;
     args.hypervisor.settings().set();
+    c5c3_operator_orc::set(args.orc.settings()?)?;
+    if let Some(warning) = args.orc.warning() {
+        tracing::warn!("{warning}");
+    }
     // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
@@ -110,8 +114,9 @@ async fn serve(args: OperatorArgs) -> Done {
     // In a container every process has the same id, and on a host network every pod the same host name.
     let identity = format!("{}_{:016x}", hostname(), rand::random::<u64>());
     let work = operators.iter().map(|operator| {
-        let election = (!args.no_leader_election)
-            .then(|| Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity));
+        let upstreams = args.orc.election(&identity).filter(|_| operator.name() == c5c3_operator_orc::NAME);
+        let own = || Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity);
+        let election = (!args.no_leader_election).then(|| upstreams.unwrap_or_else(own));
         let options =
             RunOptions { namespace: args.namespace.clone(), concurrency: args.concurrency, ..RunOptions::default() };
         let settings = Settings { options, election };

@@ -14,8 +14,7 @@ const SHORTEST: usize = 6;
 
 /// Patterns of secrets, and what is left of each.
 static PATTERNS: LazyLock<Vec<(Regex, String)>> = LazyLock::new(|| {
-    let name =
-        r#"(?:[a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key))"#;
+    let name = r"(?:[a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key))";
     [
         // A private key, with its lines as lines or as \n of JSON.
         (r"(?s)-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END [A-Z ]*PRIVATE KEY-----".to_owned(), HIDDEN.to_owned()),

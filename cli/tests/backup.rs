@@ -61,14 +61,14 @@ spec:
 "#;
 
 /// Loads the backup into a new server in the place of the one that it is of, and into a Galera cluster that talks by TLS alone.
-const BACK: &str = r#"
+const BACK: &str = r"
 apiVersion: k8s.mariadb.com/v1alpha1
 kind: Restore
 metadata: {name: back}
 spec: {mariaDbRef: {name: ledger}, backupRef: {name: once}}
-"#;
+";
 
-const CHOIR: &str = r#"
+const CHOIR: &str = r"
 apiVersion: cert-manager.io/v1
 kind: Issuer
 metadata: {name: itself}
@@ -104,7 +104,7 @@ metadata: {name: chorus}
 spec:
   mariaDbRef: {name: choir}
   storage: {persistentVolumeClaim: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}
-"#;
+";
 
 /// ask.sh POD: carries out what it reads, as root, by the socket of a server. The password is in no argument.
 const ASK: &str = r#"

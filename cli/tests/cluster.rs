@@ -211,6 +211,66 @@ fn two_clusters_live_side_by_side_and_nodes_are_marked_as_they_are_told() {
     second.says("kubectl exec other -- wget -qO- http://web/", "other");
 }
 
+/// A machine beside this one, which is a network namespace with a cable to it.
+struct Neighbour {
+    name: String,
+}
+
+impl Neighbour {
+    /// The machine's end of the cable.
+    const LAN: &str = "203.0.113.1";
+
+    fn new(it: &Machine) -> Self {
+        let name = format!("c5c3-beside-{}", std::process::id());
+        let this = Self { name: name.clone() };
+        it.ok(&format!(
+            "ip netns add {name} && ip link add name lan{0} type veth peer name lan netns {name} &&
+            ip addr add {1}/24 dev lan{0} && ip link set lan{0} up &&
+            ip -n {name} addr add 203.0.113.2/24 dev lan && ip -n {name} link set lan up",
+            std::process::id(),
+            Self::LAN
+        ));
+        this
+    }
+
+    /// What the machine answers at a port, or how curl ends.
+    fn ask(&self, port: &str) -> String {
+        format!("ip netns exec {} curl -sf -m 5 http://{}:{port}/ || echo $?", self.name, Self::LAN)
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["netns", "delete", &self.name]).status();
+    }
+}
+
+#[test]
+fn neighbours_reach_a_load_balancer_when_an_address_is_exposed_and_only_then() {
+    let mut it = Machine::up(1);
+    let neighbour = Neighbour::new(&it);
+    it.write(
+        "web.yaml",
+        &WEB.replace("spec: {selector: {app: web},", "spec: {type: LoadBalancer, selector: {app: web},"),
+    );
+    it.ok("kubectl apply -f web.yaml && kubectl rollout status deployment/web --timeout=120s");
+    let address = "kubectl get service web -o jsonpath='{.status.loadBalancer.ingress[0].ip}'";
+    let port = it.ok("kubectl get service web -o jsonpath='{.spec.ports[0].nodePort}'");
+    it.eventually(&format!("curl -sf -m 5 http://$({address})/ready && echo reached"), "reached");
+    // 7 is a connection that is refused.
+    for port in ["80", &port] {
+        it.says(&neighbour.ask(port), "7");
+    }
+
+    it.down(false);
+    it.ok(&format!("$C5C3 up --bare --detach --data $PWD/data --expose {}", Neighbour::LAN));
+    it.eventually(address, Neighbour::LAN);
+    let pods = "kubectl get pods -l app=web -o jsonpath='{.items[*].metadata.name}'";
+    for port in ["80", &port] {
+        it.eventually(&format!("{pods} | grep -c \"$({})\"", neighbour.ask(port)), "1");
+    }
+}
+
 #[test]
 fn what_cannot_run_says_why_as_kubernetes_does() {
     let it = Machine::up(1);

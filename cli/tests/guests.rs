@@ -100,7 +100,7 @@ fn it_shows_its_screen(cloud: &Cloud) {
     let (_, token) = page.split_once("token%3D").unwrap_or_else(|| panic!("no token in {page}"));
     let first = |token: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13";
         let key = "Sec-WebSocket-Key: YSBzY3JlZW4gdGhhdCBpcyE=\r\nSec-WebSocket-Protocol: binary";
         write!(stream, "GET /?token={token} HTTP/1.1\r\nHost: {address}\r\n{upgrade}\r\n{key}\r\n\r\n").unwrap();

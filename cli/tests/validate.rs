@@ -97,7 +97,7 @@ fn a_mistake_in_one_service_hides_none_in_another() {
 fn the_examples_have_no_problems() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
     let output = Command::new(env!("CARGO_BIN_EXE_c5c3")).args(["validate", "-f", examples]).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "62 objects, no problems\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "64 objects, no problems\n");
     assert_eq!(output.status.code(), Some(0));
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct ManifestsArgs {
     /// Add a ServiceMonitor for each operator: needs the Prometheus operator
     #[arg(long)]
     pub(crate) monitoring: bool,
+    #[command(flatten)]
+    pub(crate) places: super::hypervisor::PlaceArgs,
 }
 
 /// Where generated files are written
@@ -157,6 +159,8 @@ pub(crate) struct OperatorArgs {
     pub(crate) log: String,
     #[command(flatten)]
     pub(crate) hypervisor: super::hypervisor::HypervisorOperatorArgs,
+    #[command(flatten)]
+    pub(crate) orc: super::orc::OrcOperatorArgs,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -154,6 +154,10 @@ impl<'a> Search<'a> {
         if unscheduled.is_some() {
             return tree.remedy("kubectl describe nodes");
         }
+        let links = delivery::makers_for_pod(self.world, &tree.says, pod.namespace());
+        if !links.is_empty() {
+            return tree.children(few(self.delivery(links, way)));
+        }
         if let Some(container) = pods::out_of_memory(pod).or_else(|| self.loses_processes(pod)) {
             let limit = pods::memory_limit(pod, container);
             let field = limit.and_then(|limit| fields::of_value(limit, way));

@@ -43,6 +43,12 @@ pub(crate) fn makers<'a>(world: &'a World, secret: &str, namespace: Option<&str>
     world.of_kind("CredentialRotation").filter(here).filter(delivers).filter(|rotation| is_down(rotation)).collect()
 }
 
+/// What delivers a Secret that a pod waits for, by what the pod says: the kubelet names it.
+pub(crate) fn makers_for_pod<'a>(world: &'a World, says: &str, namespace: Option<&str>) -> Vec<&'a Object> {
+    let named = says.split_once("secret \"").and_then(|(_, rest)| rest.split_once("\" not found"));
+    named.map(|(secret, _)| makers(world, secret, namespace)).unwrap_or_default()
+}
+
 /// The Secrets that a CredentialRotation writes or has written: what services read first.
 pub(crate) fn secrets_of(world: &World, rotation: &Object) -> Vec<String> {
     let user = rotation.text("/spec/targetServiceUser").unwrap_or_default();
@@ -140,16 +146,29 @@ mod tests {
     use super::super::tests::{lab, not_ready, object, waits_for, why};
     use super::*;
 
+    /// What is failing, and the condition that says so.
+    type Failing<'a> = &'a [(&'a str, Value)];
+
     /// A service that waits for its credential, and the chain that delivers it; each link is ready unless it says otherwise.
-    fn held_back(failing: &[(&str, Value)]) -> String {
+    fn held_back(failing: Failing<'_>) -> String {
+        let wait = json!([{"object": "secret/nova-keystone-credentials", "condition": "exists",
+            "because": "it signs in to Keystone with it", "lookAt": "create it by hand"}]);
+        let mut objects = chain(failing);
+        objects.push(nova(&wait));
+        why(objects)
+    }
+
+    fn nova(waits: &Value) -> Value {
+        let status = json!({"waitingFor": waits, "conditions": [not_ready("WaitingForCredentials", "waiting")]});
+        object("nova.openstack.c5c3.io/v1alpha1", "Nova", "nova", "controlplane-lab", &json!({ "status": status }))
+    }
+
+    /// A ControlPlane that waits for Nova, and the chain that delivers Nova's credential.
+    fn chain(failing: Failing<'_>) -> Vec<Value> {
         let is = |link: &str, condition: &str| {
             let found = failing.iter().find(|(name, _)| *name == link).map(|(_, condition)| condition.clone());
             json!({"conditions": [found.unwrap_or_else(|| json!({"type": condition, "status": "True"}))]})
         };
-        let wait = json!([{"object": "secret/nova-keystone-credentials", "condition": "exists",
-            "because": "it signs in to Keystone with it", "lookAt": "create it by hand"}]);
-        let nova =
-            json!({"status": {"waitingFor": wait, "conditions": [not_ready("WaitingForCredentials", "waiting")]}});
         let store = json!([{"name": "openbao-cluster-store", "kind": "ClusterSecretStore"}]);
         let external = json!({"spec": {"secretStoreRef": store[0], "target": {"name": "nova-keystone-credentials"},
             "dataFrom": [{"extract": {"key": "openstack/nova/app-credential"}}]}, "status": is("external", "Ready")});
@@ -172,9 +191,8 @@ mod tests {
             &json!({"status": is("store", "Ready")}),
         );
         css["metadata"]["namespace"] = Value::Null;
-        why(vec![
+        vec![
             lab(&waits_for("nova/nova")),
-            object("nova.openstack.c5c3.io/v1alpha1", "Nova", "nova", "controlplane-lab", &nova),
             object("external-secrets.io/v1", "ExternalSecret", "nova-keystone-credentials", "", &external),
             object("external-secrets.io/v1alpha1", "PushSecret", "nova-app-credential", "", &push),
             css,
@@ -187,7 +205,7 @@ mod tests {
                 &credential,
             ),
             object("openstack.k-orc.cloud/v1alpha1", "User", "nova-service-user", "", &user),
-        ])
+        ]
     }
 
     #[test]
@@ -237,5 +255,92 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("pushsecret") && !text.contains("create it by hand"), "{text}");
+    }
+
+    /// The object that is named last.
+    fn last(text: &str) -> &str {
+        let label = text.lines().rev().find_map(|line| line.split_once("─ "));
+        label.and_then(|(_, label)| label.split("  ").next()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_link_of_a_broken_chain_is_the_last_that_is_named() {
+        let external = || ("external", not_ready("SecretSyncedError", "the key is not in the store"));
+        let push = || ("push", not_ready("Errored", "the Secret nova-app-credential is not there"));
+        let store = ("store", not_ready("InvalidProviderConfig", "connection refused"));
+        let down = |message: &str| {
+            json!({"type": "Available", "status": "False", "reason": "TransientError", "message": message,
+                   "observedGeneration": 1})
+        };
+        let rotation = |waits_for_it: &str| {
+            [("rotation", not_ready("WaitingForKeystone", "waiting")), ("rotation waits", waits_for(waits_for_it))]
+        };
+        let [held, by_credential] = rotation("applicationcredential/nova-app-credential-v1");
+        let [_, by_user] = rotation("user/nova-service-user");
+        let silent = ("credential", down("Keystone is silent"));
+        let rows = [
+            ("externalsecret/nova-keystone-credentials", "the key is not in the store", vec![external()]),
+            ("pushsecret/nova-app-credential", "nova-app-credential is not there", vec![external(), push()]),
+            ("clustersecretstore/openbao-cluster-store", "connection refused", vec![external(), push(), store]),
+            (
+                "applicationcredential/nova-app-credential-v1",
+                "Keystone is silent",
+                vec![external(), push(), held.clone(), by_credential.clone(), silent.clone()],
+            ),
+            (
+                "user/nova-service-user",
+                "no such domain",
+                vec![external(), push(), held.clone(), by_user, ("user", down("no such domain"))],
+            ),
+            // Without a store, the rotation writes the Secret itself.
+            ("applicationcredential/nova-app-credential-v1", "Keystone is silent", vec![held, by_credential, silent]),
+        ];
+        for (link, says, failing) in rows {
+            let text = held_back(&failing);
+            assert!(last(&text) == link && text.contains(says), "{link}:\n{text}");
+        }
+    }
+
+    /// A service whose Job signs in, or whose pods run, with a credential; the pod of it has this status.
+    fn with_pod(kind: &str, failing: Failing<'_>, status: &Value) -> String {
+        let (version, name) = if kind == "Job" { ("batch/v1", "nova-auth") } else { ("apps/v1", "nova-api") };
+        let says = if kind == "Job" {
+            json!({"failed": 3, "conditions": [{"type": "Failed", "status": "True", "message": "backoff limit"}]})
+        } else {
+            json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
+        };
+        let mut objects = chain(failing);
+        objects.push(nova(&json!([{"object": format!("{}/{name}", kind.to_lowercase()), "condition": "is done"}])));
+        objects.push(object(version, kind, name, "nova-nova", &json!({"spec": {"replicas": 1}, "status": says})));
+        let owner = format!("{}-{name}", kind.to_lowercase());
+        objects.push(object("v1", "Pod", &format!("{name}-x"), &owner, &json!({ "status": status })));
+        why(objects)
+    }
+
+    #[test]
+    fn a_credential_that_is_refused_ends_at_the_pod_that_signs_in_with_it() {
+        let ended = json!({"exitCode": 1, "reason": "Error", "message": "starting\nKeystone refused it: 401\n"});
+        let status = json!({"phase": "Failed", "containerStatuses": [{
+            "name": "auth", "image": "nova", "restartCount": 0, "state": {"terminated": ended}}]});
+        let text = with_pod("Job", &[], &status);
+        assert_eq!(last(&text), "pod/nova-auth-x", "{text}");
+        assert!(text.contains("its last line: Keystone refused it: 401"), "{text}");
+    }
+
+    #[test]
+    fn a_pod_that_waits_for_a_delivered_secret_is_followed_to_what_holds_that_up() {
+        let absent = "secret \"nova-keystone-credentials\" not found";
+        let waiting = json!({"reason": "CreateContainerConfigError", "message": absent});
+        let status = json!({"phase": "Pending", "containerStatuses": [{
+            "name": "api", "image": "nova", "restartCount": 0, "state": {"waiting": waiting}}]});
+        let external = || ("external", not_ready("SecretSyncedError", "the key is not in the store"));
+        let push = ("push", not_ready("Errored", "403 permission denied"));
+        let text = with_pod("Deployment", &[external(), push], &status);
+        assert_eq!(last(&text), "pushsecret/nova-app-credential", "{text}");
+        assert!(text.contains("pod/nova-api-x"), "{text}");
+        // Of a Secret that nothing delivers there is nothing more to say.
+        let text = with_pod("Deployment", &[], &status);
+        assert_eq!(last(&text), "pod/nova-api-x", "{text}");
+        assert!(text.contains(absent), "{text}");
     }
 }

@@ -140,7 +140,7 @@ impl Gather<'_> {
             let resource = &object.reference.resource;
             files.entry(file_of(resource)).or_default().push(clean::object(object.value.clone(), &is_name));
         }
-        for kind in self.other_kinds() {
+        for kind in other_kinds() {
             let namespace = self.asked.namespace.filter(|_| kind.namespaced);
             // A list of ConfigMaps has those of everybody; ours say whose they are.
             let is_config = kind == KindRef::of::<ConfigMap>();
@@ -171,19 +171,6 @@ impl Gather<'_> {
             format!("{} {} {kind} {about} {reason}: {says}\n", when(event), event.namespace().unwrap_or("-"))
         };
         bundle.add("events.txt", &events.iter().map(line).collect::<String>());
-    }
-
-    /// The kinds of ours that a status does not look at, and ConfigMaps.
-    fn other_kinds(&self) -> Vec<KindRef> {
-        let seen = kinds();
-        let ours = c5c3_api::all().iter().map(|kind| {
-            let (crd, version) = (kind.crd(), kind.api_version());
-            let (group, version) = version.split_once('/').unwrap_or(("", version));
-            let gvk = GroupVersionKind::gvk(group, version, kind.name());
-            let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
-            KindRef { resource, namespaced: crd.spec.scope == "Namespaced" }
-        });
-        ours.chain([KindRef::of::<ConfigMap>()]).filter(|kind| !seen.contains(kind)).collect()
     }
 
     /// The last lines of the logs of operators and services, and of what their containers wrote before a restart.
@@ -266,4 +253,17 @@ fn file_of(resource: &ApiResource) -> String {
         "" => format!("objects/{}.yaml", resource.plural),
         group => format!("objects/{}.{group}.yaml", resource.plural),
     }
+}
+
+/// The kinds of ours that a status does not look at, and ConfigMaps.
+fn other_kinds() -> Vec<KindRef> {
+    let seen = kinds();
+    let ours = c5c3_api::all().iter().map(|kind| {
+        let (crd, version) = (kind.crd(), kind.api_version());
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let gvk = GroupVersionKind::gvk(group, version, kind.name());
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
+        KindRef { resource, namespaced: crd.spec.scope == "Namespaced" }
+    });
+    ours.chain([KindRef::of::<ConfigMap>()]).filter(|kind| !seen.contains(kind)).collect()
 }

@@ -10,14 +10,19 @@ use serde_json::Value;
 
 use crate::machine::Machine;
 
-/// Keys whose values are public: certificates, where a server is and what its accounts are called, and the ids of
-/// application credentials, which K-ORC's objects have in their status.
+/// Keys whose values are public: certificates, where a server is and what its accounts are called, what a Ceph is called, and
+/// the ids of application credentials, which K-ORC's objects have in their status.
 const PUBLIC: &[&str] = &[
     "application_credential_id",
     "auth_url",
     "ca.crt",
+    "ceph-username",
     "database",
+    "fsid",
     "host",
+    "mon_host",
+    "mon_initial_members",
+    "monitors",
     "namespace",
     "port",
     "project_domain_name",
@@ -27,8 +32,10 @@ const PUBLIC: &[&str] = &[
     "tls.crt",
     "type",
     "user",
+    "userID",
     "user_domain_name",
     "username",
+    "uuid",
 ];
 
 /// What is secret of a `clouds.yaml`.

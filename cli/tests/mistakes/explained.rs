@@ -104,6 +104,19 @@ pub const MISTAKES: &[Mistake] = &[
         ],
     },
     Mistake {
+        number: 19,
+        namespace: "no-name",
+        object: Object::Plane(
+            "{infrastructure: {mariadb: {host: db.invalid}, memcached: {servers: ['127.0.0.1:11211']}}, services: {keystone: {}}}",
+        ),
+        beside: ACCOUNT,
+        told: &[
+            "job/keystone-db-sync-",
+            "cannot reach db.invalid:3306: ",
+            "spec.infrastructure.mariadb.host of controlplane/astray names it: correct it",
+        ],
+    },
+    Mistake {
         number: 25,
         namespace: "no-policy",
         object: Object::Identity("services: {keystone: {policyOverrides: {configMapRef: {name: nope}}}}"),
@@ -261,6 +274,17 @@ pub const REFUSED_CHANGES: &[Change] = &[
         patch: r#"{"infrastructure": {"mariadb": {"storageSize": "100Ti"}}}"#,
         undo: "",
         told: &["spec.infrastructure.mariadb.storageSize", "ask for less than the disk has"],
+    },
+    Change {
+        number: 17,
+        object: "controlplane lab",
+        patch: r#"{"infrastructure": {"mariadb": {"host": "db", "replicas": null, "storageSize": null}}}"#,
+        undo: "",
+        told: &[
+            "spec.infrastructure.mariadb",
+            "moves to another server",
+            "keep the server, or migrate the data into a new ControlPlane",
+        ],
     },
     Change {
         number: 26,

@@ -35,6 +35,28 @@ macro_rules! corrected {
     };
 }
 
+/// Kills a program of a pod from outside, where it may be the first process, and waits until its container has started again.
+macro_rules! killed {
+    ($pod:literal, $program:literal) => {
+        concat!(
+            "set -e
+            restarts='{.status.containerStatuses[0].restartCount}'
+            uid=$(kubectl -n cloud get pod ",
+            $pod,
+            " -o jsonpath='{.metadata.uid}')
+            before=$(kubectl -n cloud get pod ",
+            $pod,
+            " -o jsonpath=$restarts)
+            pids=$(grep -l -- \"pod$uid\" /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3)
+            kill -9 $(for pid in $pids; do grep -q -x ",
+            $program,
+            " /proc/$pid/comm && echo $pid; done)
+            kubectl -n cloud wait --for=jsonpath=$restarts=$((before + 1)) --timeout=120s pod ",
+            $pod
+        )
+    };
+}
+
 pub const FAULTS: &[Fault] = &[
     // Pods.
     heals("kubectl -n cloud delete pod -l app.kubernetes.io/component=api --wait=true", KEYSTONE_PODS, "1"),
@@ -48,6 +70,8 @@ pub const FAULTS: &[Fault] = &[
     fault("kubectl -n cloud exec deploy/keystone-api -c api -- sh -c 'kill -9 $(pgrep -o uwsgi)' || true"),
     fault("kubectl -n cloud exec mariadb-0 -- sh -c 'kill -9 $(pgrep -x mariadbd)' || true"),
     fault("kubectl -n cloud exec memcached-0 -- sh -c 'kill -9 $(pgrep -x memcached)' || true"),
+    fault(killed!("rabbitmq-server-0", "beam.smp")),
+    fault(killed!("valkey-valkey-primary-0", "valkey-server")),
     // Secrets that are lost.
     fault("kubectl -n cloud delete secret keystone-fernet-keys keystone-credential-keys"),
     fault("kubectl -n cloud delete secret keystone-db-credentials"),
@@ -80,6 +104,21 @@ pub const FAULTS: &[Fault] = &[
         "1",
     ),
     heals(
+        "kubectl -n cloud scale statefulset mariadb --replicas=3",
+        "kubectl -n cloud get statefulset mariadb -o jsonpath='{.spec.replicas}'",
+        "1",
+    ),
+    heals(
+        "kubectl -n cloud patch keystone keystone --type=merge -p '{\"spec\": {\"replicas\": 3}}'",
+        "kubectl -n cloud get keystone keystone -o jsonpath='{.spec.replicas}'",
+        "1",
+    ),
+    heals(
+        "kubectl -n cloud patch configmap mariadb-server --type=merge -p '{\"data\": {\"server.cnf\": \"broken\"}}'",
+        "kubectl -n cloud get configmap mariadb-server -o jsonpath='{.data.server\\.cnf}' | grep -c broken",
+        "0",
+    ),
+    heals(
         "kubectl -n cloud set image deployment/keystone-api api=other:1",
         corrected!("deployment/keystone-api"),
         "told",
@@ -110,6 +149,12 @@ pub const FAULTS: &[Fault] = &[
         "kubectl -n cloud set env deployment/keystone-api -c api EXTRA=1",
         "kubectl -n cloud get deployment keystone-api -o jsonpath='{.spec.template.spec.containers[0].env[?(@.name==\"EXTRA\")].value}'",
         "1",
+    ),
+    // All of it: with `Retain`, which is the default, data and what holds it stay.
+    heals(
+        "kubectl -n cloud delete controlplane lab --timeout=180s && kubectl apply -f plane.yaml",
+        "kubectl -n cloud get controlplane lab -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'",
+        "True",
     ),
     // The whole process.
     fault(

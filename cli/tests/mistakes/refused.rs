@@ -77,9 +77,16 @@ const CONTROL_PLANES: &[Row] = &[
     (31, "{global: {tls: {enabled: true}}}", "spec.global.tls.issuerRef", "issuer"),
     (32, "{deletionPolicy: Keep}", "spec.deletionPolicy", "use one of"),
     (33, "{tempest: {schedule: every sunday}}", "spec.tempest.schedule", "five fields"),
+    (33, "{tempest: {schedule: '0 25 * * *'}}", "spec.tempest.schedule", "five fields"),
     (36, "{infrastructure: {memcached: {memory: '64'}}}", "memcached.memory", "64Mi"),
     (37, "{region: a, global: {region: b}}", "region", ""),
     (40, "{services: {nova: {}}}", "spec.services", "keystone"),
+    (
+        47,
+        "{infrastructure: {mariadb: {host: db, clusterRef: {name: ours}}}}",
+        "spec.infrastructure.mariadb",
+        "set clusterRef",
+    ),
 ];
 
 const KEYSTONES: &[Row] = &[

@@ -239,6 +239,37 @@ pub fn each_service_is_kept_to_its_pools(cloud: &Cloud) {
     }
 }
 
+/// Which pools a user of Ceph may write to, with the key that Rook has made for it.
+fn writes_to(cloud: &Cloud, user: &str, pools: &[&str]) -> Vec<String> {
+    let it = &cloud.machine;
+    let secret = format!("kubectl -n rook-ceph get secret rook-ceph-client-{user} -o jsonpath='{{.data.userKey}}'");
+    let keyring = format!("sh -c 'printf \"[client.{user}]\\n\\tkey = %s\\n\" \"$(cat)\" >/tmp/{user}.keyring'");
+    it.ok(&format!("{secret} | base64 -d | kubectl -n rook-ceph exec -i deploy/rook-ceph-mon-a -- {keyring}"));
+    let may_write = |pool: &&&str| {
+        let rados = format!("timeout 60 rados --id {user} --keyring /tmp/{user}.keyring -p {pool}");
+        let write = format!("{rados} put probe /etc/hostname && {rados} rm probe && echo written");
+        let said = it.ok(&ceph(&format!("sh -c '({write}) 2>/tmp/said || cat /tmp/said'")));
+        assert!(said.trim() == "written" || said.contains("not permitted"), "{user} in {pool}: {said}");
+        said.trim() == "written"
+    };
+    pools.iter().filter(may_write).map(ToString::to_string).collect()
+}
+
+/// Nova's user comes before any of its pods, with the pools that servers have their disks in.
+pub fn a_third_user_comes_with_nova_and_each_is_refused_in_the_others_pools(cloud: &Cloud) {
+    let with = r#"{"spec": {"services": {"placement": {"replicas": 1}, "nova": {"api": {"replicas": 1}}}}}"#;
+    cloud.machine.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{with}'"));
+    let caps =
+        ceph("sh -c 'ceph auth get client.nova 2>/dev/null | grep -c -e caps.mgr -e caps.mon -e caps.osd || true'");
+    cloud.machine.eventually(&caps, "3");
+    let listed = cloud.machine.ok(&ceph("ceph auth ls"));
+    for (user, pools) in [("glance", vec!["images"]), ("cinder", vec!["volumes", "backups"]), ("nova", vec!["volumes"])]
+    {
+        assert!(listed.contains(&format!("client.{user}")), "{listed}");
+        assert_eq!(writes_to(cloud, user, &["images", "volumes", "backups"]), pools, "{user}");
+    }
+}
+
 /// The pool of images is renamed and gets its name back.
 pub fn a_pool_that_is_gone_is_told_and_pods_serve_on(cloud: &Cloud) {
     cloud.machine.ok(&ceph("ceph osd pool rename images pictures"));

@@ -51,4 +51,6 @@ fn images_and_volumes_are_stored_on_files_and_then_in_ceph() {
     ceph::a_disk_that_is_gone_is_told(&cloud);
     ceph::each_service_is_kept_to_its_pools(&cloud);
     ceph::a_pool_that_is_gone_is_told_and_pods_serve_on(&cloud);
+    ceph::a_third_user_comes_with_nova_and_each_is_refused_in_the_others_pools(&cloud);
+    cloud::leaks::search(&cloud.machine);
 }
