@@ -39,6 +39,7 @@ fn kinds() -> Vec<Kind> {
         Kind::of::<cortex::Cortex>(),
         Kind::of::<cortex::Pipeline>(),
         Kind::of::<cortex::Decision>(),
+        Kind::of::<cortex::Descheduling>(),
         Kind::of::<ovn::OVNCluster>(),
         Kind::of::<ovn::OVNChassis>(),
         Kind::of::<ovs::OVSNode>(),

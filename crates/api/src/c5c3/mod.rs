@@ -5,6 +5,7 @@ mod credential_rotation;
 mod global;
 mod identity;
 mod infrastructure;
+mod projection;
 mod rules;
 mod secret_aggregate;
 mod services;

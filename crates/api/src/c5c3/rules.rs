@@ -1,8 +1,8 @@
 //! What is wrong with a ControlPlane beyond its schema, and its second spellings.
 
 use c5c3_schema::Problem;
-use serde_json::{Map, Value, json};
 
+use super::projection::{is_coordinated, projected};
 use super::{ControlPlane, ControlPlaneSpec, CortexDomain, GlanceService, ImageStore, Template};
 use crate::alias::{Alias, alias};
 use crate::blocks::{CronSchedule, Duration};
@@ -32,6 +32,7 @@ impl Rules for ControlPlane {
         problems.extend(no_issuer(&self.spec));
         problems.extend(no_schedule(&self.spec));
         problems.extend(several_on_one_volume(&self.spec));
+        problems.extend(uncoordinated(&self.spec));
         problems.extend(without_korc(&self.spec));
         problems.extend(templates(&self.spec));
         problems.extend(infrastructure(&self.spec));
@@ -101,6 +102,20 @@ fn several_on_one_volume(spec: &ControlPlaneSpec) -> Option<Problem> {
     })
 }
 
+/// Several pods that serve one backend, and nothing that they agree by.
+fn uncoordinated(spec: &ControlPlaneSpec) -> Option<Problem> {
+    let cinder = spec.services.as_ref()?.cinder.as_ref()?;
+    let replicas = cinder.volume.as_ref()?.replicas?.get();
+    let is_alone = !is_coordinated(spec) && !cinder.template.0.contains_key("coordination");
+    (replicas > 1 && is_alone).then(|| {
+        problem(
+            "spec.services.cinder.volume.replicas",
+            "is more than 1 without a Valkey: pods of one backend would change the same volume at the same time",
+            "set spec.infrastructure.valkey, or set it to 1",
+        )
+    })
+}
+
 /// Settings under `spec.korc` that have no effect while K-ORC is disabled.
 fn without_korc(spec: &ControlPlaneSpec) -> Vec<Problem> {
     let Some(korc) = spec.korc.as_ref().filter(|korc| !korc.enabled) else { return Vec::new() };
@@ -131,36 +146,6 @@ fn templates(spec: &ControlPlaneSpec) -> Vec<Problem> {
     ];
     let written = templates.into_iter().filter_map(|(service, kind, template)| Some((service, kind, template?)));
     written.flat_map(|(service, kind, template)| template.problems(service, kind, &projected(service, spec))).collect()
-}
-
-/// The fields of a service's spec that the ControlPlane sets, as far as rules of the service's kind depend on them.
-fn projected(service: &str, spec: &ControlPlaneSpec) -> Map<String, Value> {
-    let services = spec.services.as_ref();
-    match service {
-        "glance" => services.and_then(|services| services.glance.as_ref()).map(images).unwrap_or_default(),
-        "nova" => {
-            let named = spec.compute.as_ref().is_some_and(|compute| !compute.hypervisor_clusters.is_empty());
-            // The nodes of this cluster are hypervisors unless others are named.
-            if named { Map::new() } else { [("compute".to_owned(), json!({}))].into_iter().collect() }
-        }
-        _ => Map::new(),
-    }
-}
-
-/// Where images are stored, and by how many pods: whether a volume of one node is allowed depends on it.
-fn images(glance: &GlanceService) -> Map<String, Value> {
-    let on_a_volume = glance.backend.as_ref().is_some_and(|backend| backend.r#type == ImageStore::File);
-    let other = glance.template.0.get("storage").and_then(|storage| storage.get("backend"));
-    let storage = if on_a_volume {
-        Some(json!({"backend": "file"}))
-    } else {
-        // The Secret is that of the keys which are made for Glance; no rule depends on its name.
-        let pool = || json!({"rbd": {"cephSecretRef": {"name": "glance-ceph-credentials"}}});
-        other.is_none_or(|backend| backend == "rbd").then(pool)
-    };
-    let replicas = glance.replicas.map(|replicas| json!(replicas)).or_else(|| on_a_volume.then(|| json!(1)));
-    let fields = [("replicas", replicas), ("storage", storage)];
-    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// The cron expression that fires every `interval`, if there is one.
@@ -219,6 +204,8 @@ fn missing_services(spec: &ControlPlaneSpec) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn said(spec: &Value) -> Vec<String> {
@@ -240,6 +227,54 @@ mod tests {
         // Hypervisors of other clusters are named, so that nodes of this one are none.
         nova["compute"] = json!({"hypervisorClusters": ["far"]});
         assert!(said(&nova)[0].contains("selects nodes, but spec.compute is absent"), "{:?}", said(&nova));
+    }
+
+    #[test]
+    fn volumes_are_judged_with_the_backends_and_the_valkey_of_the_control_plane() {
+        let template = json!({"defaultVolumeType": "fast", "volume": {"replicas": 2}});
+        let mut spec = json!({"infrastructure": {"valkey": {}}, "services": {"cinder": {
+            "backends": [{"name": "slow", "type": "rbd"}, {"name": "fast", "type": "rbd"}], "template": template}}});
+        assert_eq!(said(&spec), Vec::<String>::new());
+        spec["services"]["cinder"]["template"]["defaultVolumeType"] = json!("other");
+        assert!(said(&spec)[0].contains("is not the name of a backend"), "{:?}", said(&spec));
+        spec["services"]["cinder"]["template"] = json!({"volume": {"replicas": 2}});
+        spec["infrastructure"] = json!({});
+        assert!(said(&spec)[0].contains("is more than 1 without coordination"), "{:?}", said(&spec));
+        // By convention the one backend is called so.
+        let usual = |name: &str| said(&json!({"services": {"cinder": {"template": {"defaultVolumeType": name}}}}));
+        assert_eq!((usual("ceph"), usual("other").len()), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn several_volume_pods_need_a_valkey_whether_or_not_there_is_a_template() {
+        let pods = |infrastructure: Value, template: Value| {
+            let cinder = json!({"volume": {"replicas": 2}, "template": template});
+            let spec = json!({"infrastructure": infrastructure, "services": {"cinder": cinder}});
+            uncoordinated(&serde_json::from_value(spec).unwrap()).map(|problem| problem.path)
+        };
+        assert_eq!(pods(json!({}), json!({})).as_deref(), Some("spec.services.cinder.volume.replicas"));
+        assert_eq!(pods(json!({"valkey": {}}), json!({})), None);
+        assert_eq!(pods(json!({}), json!({"coordination": {"secretRef": {"name": "mine"}}})), None);
+    }
+
+    #[test]
+    fn a_template_goes_with_the_certificates_and_the_servers_of_the_control_plane() {
+        let with = |more: Value, template: Value| {
+            let mut spec = json!({"services": {"placement": {"template": template}}});
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            said(&spec)
+        };
+        let tls = json!({"global": {"tls": {"enabled": true, "issuerRef": {"name": "ca"}}}});
+        let image = json!({"tls": {"enabled": true}});
+        assert_eq!(with(tls.clone(), image.clone()), Vec::<String>::new());
+        assert!(with(json!({}), image)[0].contains("is enabled without a certificate"));
+        let gateway = json!({"gateway": {"parentRef": {"name": "edge"}, "hostname": "placement.example.net"}});
+        assert_eq!(with(json!({}), gateway.clone()), Vec::<String>::new());
+        assert!(with(tls, gateway)[0].contains("leads to pods that speak TLS"));
+        let port = json!({"database": {"port": 3307}});
+        let elsewhere = json!({"infrastructure": {"mariadb": {"host": "db.example.net"}}});
+        assert_eq!(with(elsewhere, port.clone()), Vec::<String>::new());
+        assert!(with(json!({}), port)[0].contains("sets port without host"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! `spec: {}` is a service on the objects `mariadb`, `rabbitmq`, `memcached` and `keystone` of its namespace.
 
 mod cinder;
+mod compute;
 mod console;
 mod glance;
 mod keystone;
@@ -14,6 +15,7 @@ mod shared;
 mod tempest;
 
 pub use cinder::*;
+pub use compute::*;
 pub use console::*;
 pub use glance::*;
 pub use keystone::*;

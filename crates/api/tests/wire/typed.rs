@@ -27,6 +27,7 @@ pub(crate) fn round_trip(document: &Value) -> Value {
         (_, "Cortex") => through::<cortex::Cortex>(document),
         (_, "Pipeline") => through::<cortex::Pipeline>(document),
         (_, "Decision") => through::<cortex::Decision>(document),
+        (_, "Descheduling") => through::<cortex::Descheduling>(document),
         (_, "OVNCluster") => through::<ovn::OVNCluster>(document),
         (_, "OVNChassis") => through::<ovn::OVNChassis>(document),
         (_, "OVSNode") => through::<ovs::OVSNode>(document),
