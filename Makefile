@@ -118,7 +118,7 @@ registry:
 
 $(PYTHON): $(MAKEFILE_LIST)
 	@echo "installing the Python clients of Kubernetes, OpenBao and OpenStack, and what checks bills of materials"
-	@python3 -m venv $(CACHE)/python || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv $(CACHE)/python; }
+	@python3 -m venv --clear $(CACHE)/python || { apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && python3 -m venv --clear $(CACHE)/python; }
 	@$(CACHE)/python/bin/pip install --quiet --disable-pip-version-check kubernetes==$(PYTHON_CLIENT) hvac==$(HVAC) python-openstackclient==$(OPENSTACK) osc-placement==$(OSC_PLACEMENT) '$(firstword $(PYTHON_BILLS))' $(lastword $(PYTHON_BILLS))
 	@touch $@
 
