@@ -217,16 +217,16 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// The machine's end of the cable.
-    const LAN: &str = "203.0.113.1";
+    /// The machine's end of the cable, with two addresses only: where tests run, others are the way out.
+    const LAN: &str = "198.51.100.1";
 
     fn new(it: &Machine) -> Self {
         let name = format!("c5c3-beside-{}", std::process::id());
         let this = Self { name: name.clone() };
         it.ok(&format!(
             "ip netns add {name} && ip link add name lan{0} type veth peer name lan netns {name} &&
-            ip addr add {1}/24 dev lan{0} && ip link set lan{0} up &&
-            ip -n {name} addr add 203.0.113.2/24 dev lan && ip -n {name} link set lan up",
+            ip addr add {1}/30 dev lan{0} && ip link set lan{0} up &&
+            ip -n {name} addr add 198.51.100.2/30 dev lan && ip -n {name} link set lan up",
             std::process::id(),
             Self::LAN
         ));

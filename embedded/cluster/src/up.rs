@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent::{AgentConfig, serving};
+use crate::agent::{AgentConfig, host_root, serving};
 use crate::agents::{Agent, Agents, kill_stray};
 use crate::client::{client, client_as};
 use crate::control::{self, Ask};
@@ -125,6 +125,14 @@ pub enum UpError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A path of a node cannot be found on the machine.
+    #[error("cannot find {} of a node: {source}", path.display())]
+    HostPath {
+        /// The path on the node.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The limit of open files cannot be raised.
     #[error("cannot raise the limit of open files: {0}")]
     Descriptors(std::io::Error),
@@ -212,6 +220,17 @@ impl Cluster {
     /// A client of a service account, which may do what roles allow.
     pub fn account(&self, namespace: &str, name: &str) -> Client {
         client_as(&self.server, UserInfo::service_account(namespace, name))
+    }
+
+    /// The same for a pod on that node.
+    pub fn account_on(&self, node: &str, namespace: &str, name: &str) -> Client {
+        client_as(&self.server, UserInfo::service_account(namespace, name).on_node(node))
+    }
+
+    /// Where on this machine a path of a node is, as a `hostPath` volume has it. The node is ready.
+    pub fn place(&self, node: &str, path: &Path) -> Result<PathBuf, UpError> {
+        let root = host_root(&self.folder, node)?;
+        root.place(path).map_err(|source| UpError::HostPath { path: path.to_owned(), source })
     }
 
     /// Makes this process less likely to be killed for want of memory than the cluster's pods. Programs that it starts
@@ -338,6 +357,8 @@ fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<(Save
         saved.exposed = exposed(exposure)?;
     }
     saved.unsafe_sysctls = wanted.unsafe_sysctls.unwrap_or(saved.unsafe_sysctls);
+    // Another program may have taken it while the cluster was stopped. Pods use another address.
+    saved.port = free_port(saved.port);
     folder.save(&saved)?;
     let network = network(folder, &saved)?;
     nics::check(&network).map_err(UpError::Asked)?;
@@ -345,17 +366,17 @@ fn connect(folder: &Folder, wanted: Wanted, programs: &Programs) -> Result<(Save
     Ok((saved, machine))
 }
 
-/// Addresses and a port that nothing on the machine uses.
+/// Addresses that nothing on the machine uses, and the usual port of a Kubernetes API.
 fn free_place() -> Result<(u8, u16), UpError> {
     let used = addresses::used().unwrap_or_default();
     let block = addresses::choose(&used).ok_or_else(|| UpError::Asked("no addresses are free".into()))?;
-    Ok((block, free_port()))
+    Ok((block, API_PORT))
 }
 
-/// The usual port of a Kubernetes API, or one that is free.
-fn free_port() -> u16 {
+/// The port that is wanted, or one that is free.
+fn free_port(wanted: u16) -> u16 {
     let try_port = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|bound| bound.local_addr());
-    try_port(API_PORT).or_else(|_| try_port(0)).map_or(API_PORT, |address| address.port())
+    try_port(wanted).or_else(|_| try_port(0)).map_or(wanted, |address| address.port())
 }
 
 pub(crate) fn network(folder: &Folder, saved: &Saved) -> Result<Network, UpError> {

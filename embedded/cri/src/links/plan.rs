@@ -116,7 +116,8 @@ impl Network {
 
     /// What leaves the cluster is masqueraded. What comes in by another way than our bridge or from the machine itself is
     /// dropped: the machine forwards packets, so that a neighbour with a route to our ranges would reach the API, the
-    /// store, the resolver and every pod. Answers to what pods have asked outside are not new, and pass. Servers on the provider
+    /// store, the resolver and every pod. What was sent to an address that is exposed on purpose passes to the pods behind it: it
+    /// was not sent to our ranges. Answers to what pods have asked outside are not new, and pass. Servers on the provider
     /// network are such neighbours, too: they reach the world, the machine and each other, and nothing of the cluster.
     fn rules(&self) -> String {
         let (table, all) = (table(&self.instance), &self.addresses);
@@ -140,7 +141,7 @@ impl Network {
 	}}
 	chain forward {{
 		type filter hook forward priority filter; policy accept;
-		iifname != \"{bridge}\" ip daddr {{ {nodes}, {pods}, {services} }} ct state != {{ established, related }} drop
+		iifname != \"{bridge}\" ip daddr {{ {nodes}, {pods}, {services} }} ct original ip daddr {{ {nodes}, {pods}, {services} }} ct state != {{ established, related }} drop
 {to_servers}	}}
 }}
 ",
