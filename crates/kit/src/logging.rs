@@ -28,6 +28,8 @@ pub fn start(format: Format, filter: &str) -> Result<(), String> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // What cannot be logged would be told on standard error, too, and that ends the thread when it is a file on a full disk.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal() && !refuses_colours())
         .with_target(false)
         .with_span_events(FmtSpan::NONE);
