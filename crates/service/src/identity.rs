@@ -183,7 +183,8 @@ impl Access {
         Ok(())
     }
 
-    fn ca_file(&self) -> Option<String> {
+    /// The file with the certificate that the APIs of the cloud are verified by, if they speak TLS.
+    pub fn ca_file(&self) -> Option<String> {
         self.ca.as_ref().map(|(_, key)| format!("{TLS}/{key}"))
     }
 

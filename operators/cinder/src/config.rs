@@ -42,6 +42,10 @@ pub(crate) fn configure(spec: &CinderSpec, backing: &BackingServices, conf: &mut
         identity.credential(conf, "nova")?;
         conf.set("nova", "interface", "internal")?;
         identity.credential(conf, "glance")?;
+        // Glance is asked for images by a session of Cinder's own.
+        if let Some(file) = identity.ca_file() {
+            conf.set("DEFAULT", "glance_ca_certificates_file", file)?;
+        }
     }
     conf.set("DEFAULT", "glance_catalog_info", "image:glance:internalURL")?;
     conf.set("DEFAULT", "auth_strategy", "keystone")?;
