@@ -1,4 +1,4 @@
-//! `c5c3 agent`: runs an agent of a hypervisor.
+//! `c5c3 agent`: runs an agent of a hypervisor, and asks what it stands beside.
 
 use std::process::ExitCode;
 
@@ -7,16 +7,22 @@ use c5c3_agent_ovs::OvsMetrics;
 use c5c3_kit::http::{self, Readiness};
 use c5c3_kit::logging::{self, Format};
 use c5c3_kit::metrics::Metrics;
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{AgentArgs, AgentKind, AgentOptions, LogFormat};
-use crate::{Done, operator, target};
+use crate::args::{AgentArgs, AgentKind, AgentOptions, LogFormat, NodeOptions, OvsOptions, TraceOptions};
+use crate::{Done, operator, print, target};
 
 pub(crate) fn run(args: AgentArgs) -> Done {
-    let common = match &args.kind {
-        AgentKind::Node(options) => &options.common,
-        AgentKind::Ovs(options) => &options.common,
-    };
+    match args.kind {
+        AgentKind::Node(options) => start(&options.common)?.block_on(node(options)),
+        AgentKind::Ovs(options) => start(&options.common)?.block_on(ovs(options)),
+        AgentKind::Trace(options) => trace(&options),
+    }
+}
+
+/// What an agent runs on.
+fn start(common: &AgentOptions) -> Result<Runtime, String> {
     let format = match common.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
@@ -24,42 +30,50 @@ pub(crate) fn run(args: AgentArgs) -> Done {
     logging::start(format, &common.log)?;
     // kube uses rustls, and would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // An agent waits most of the time, on each hypervisor: one thread is enough, and has the smallest memory.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| format!("cannot start: {error}"))?.block_on(serve(args.kind))
+    runtime()
 }
 
-async fn serve(kind: AgentKind) -> Done {
+/// An agent waits most of the time, on each hypervisor: one thread is enough, and has the smallest memory.
+fn runtime() -> Result<Runtime, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("cannot start: {error}"))
+}
+
+async fn node(options: NodeOptions) -> Done {
     let (metrics, stop) = (Metrics::default(), CancellationToken::new());
-    match kind {
-        AgentKind::Node(options) => {
-            let client = client(&options.common).await?;
-            let own = NodeMetrics::default();
-            metrics.register(|registry| own.register(registry));
-            let settings = c5c3_agent_node::Options {
-                node: options.common.node.clone(),
-                namespace: options.namespace,
-                socket: options.libvirt_socket,
-                uri: options.libvirt_uri,
-                virt_type: options.virt_type_file,
-                os_release: options.os_release,
-            };
-            let agent = Box::pin(c5c3_agent_node::run(client, settings, own, stop.clone()));
-            beside(&options.common, metrics, &stop, agent).await
-        }
-        AgentKind::Ovs(options) => {
-            let client = client(&options.common).await?;
-            let own = OvsMetrics::default();
-            metrics.register(|registry| own.register(registry));
-            let settings = c5c3_agent_ovs::Options {
-                node: options.common.node.clone(),
-                namespace: options.namespace,
-                run: options.ovs_run,
-                controller: options.controller_socket,
-            };
-            beside(&options.common, metrics, &stop, c5c3_agent_ovs::run(client, settings, own, stop.clone())).await
-        }
-    }
+    let client = client(&options.common).await?;
+    let own = NodeMetrics::default();
+    metrics.register(|registry| own.register(registry));
+    let settings = c5c3_agent_node::Options {
+        node: options.common.node.clone(),
+        namespace: options.namespace,
+        socket: options.libvirt_socket,
+        uri: options.libvirt_uri,
+        virt_type: options.virt_type_file,
+        os_release: options.os_release,
+    };
+    let agent = Box::pin(c5c3_agent_node::run(client, settings, own, stop.clone()));
+    beside(&options.common, metrics, &stop, agent).await
+}
+
+async fn ovs(options: OvsOptions) -> Done {
+    let (metrics, stop) = (Metrics::default(), CancellationToken::new());
+    let client = client(&options.common).await?;
+    let own = OvsMetrics::default();
+    metrics.register(|registry| own.register(registry));
+    let settings = c5c3_agent_ovs::Options {
+        node: options.common.node.clone(),
+        namespace: options.namespace,
+        run: options.ovs_run,
+        controller: options.controller_socket,
+    };
+    beside(&options.common, metrics, &stop, c5c3_agent_ovs::run(client, settings, own, stop.clone())).await
+}
+
+/// Says where a packet would go.
+fn trace(options: &TraceOptions) -> Done {
+    let said = runtime()?.block_on(c5c3_agent_ovs::trace(&options.ovs_run, &options.bridge, &options.flow));
+    print(&format!("{}\n", said.map_err(|error| error.to_string())?))
 }
 
 async fn client(common: &AgentOptions) -> Result<kube::Client, String> {

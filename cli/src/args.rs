@@ -15,8 +15,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cluster::{CODES, WHICH};
 pub(crate) use cluster::{ClusterArgs, Listing, LogsArgs, Output, StatusArgs, TargetArgs, WhyArgs, seconds};
 pub(crate) use operators::{
-    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, OperatorArgs,
-    ProvidersArgs, ReferenceArgs, ValidateArgs,
+    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, NodeOptions,
+    OperatorArgs, OvsOptions, ProvidersArgs, ReferenceArgs, TraceOptions, ValidateArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary

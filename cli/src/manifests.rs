@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::args::ManifestsArgs;
 use crate::{Done, crds, operator, print};
-pub(crate) use agents::{Agent, all as agents};
+pub(crate) use agents::{Agent, HYPERVISOR, all as agents};
 pub(crate) use places::{CERTIFICATES, HOLD, Places};
 
 /// Where the operator of ControlPlanes runs, and those of other kinds than OpenStack's.

@@ -1,5 +1,6 @@
 //! `c5c3 up`: the cluster on this machine, the operators on it, and the ControlPlane that they bring up.
 
+mod agents;
 pub(crate) mod clouds;
 mod control_plane;
 mod fencing;
@@ -160,6 +161,10 @@ async fn live(
         };
         match wanted {
             Some(wanted) => {
+                if !args.no_operators {
+                    let (namespace, parts) = (wanted.namespace(), wanted.parts());
+                    agents::start(cluster, (&namespace, &parts), &tasks, stop).await?;
+                }
                 wanted.bring_up(&client, folder, Duration::from_secs(args.timeout), tell).await?;
                 wanted.follow(&client, folder).await;
             }

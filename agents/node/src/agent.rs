@@ -98,7 +98,12 @@ impl Agent {
                 Err(error) => error,
             };
             let lost = self.connection.reason == "Connected";
-            tracing::warn!(%error, "libvirt is not there; trying again");
+            // Said once: the condition says it for as long as it is so.
+            if lost {
+                tracing::warn!(%error, "libvirt is gone; trying again");
+            } else {
+                tracing::debug!(%error, "libvirt is not there; trying again");
+            }
             let reason = if lost { "Disconnected" } else { self.connection.reason.as_str() };
             let reason = if reason == "Disconnected" { reason } else { "ConnectFailed" };
             let message = format!("{error}; look at the libvirt pod of this node");

@@ -102,7 +102,12 @@ impl Agent {
                 Ok((rpc, updates)) => self.follow(&rpc, updates).await,
                 Err(error) => error,
             };
-            tracing::warn!(%error, "the database of Open vSwitch is not there; trying again");
+            // Said once: the conditions say it for as long as it is so.
+            if self.lost.is_none() {
+                tracing::warn!(%error, "the database of Open vSwitch is not there; trying again");
+            } else {
+                tracing::debug!(%error, "the database of Open vSwitch is not there; trying again");
+            }
             self.lost = Some(error.to_string());
             self.metrics.connected(false);
             self.publish().await;

@@ -17,7 +17,10 @@ mod metrics;
 mod openflow;
 mod rpc;
 mod status;
+mod trace;
 
 pub use access::access;
 pub use agent::{MANAGER, Options, run};
 pub use metrics::OvsMetrics;
+pub use rpc::RpcError;
+pub use trace::trace;

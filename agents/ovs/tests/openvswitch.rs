@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use c5c3_agent_ovs::{Options, OvsMetrics, run};
+use c5c3_agent_ovs::{Options, OvsMetrics, run, trace};
 use c5c3_api::blocks::ConditionStatus;
 use c5c3_api::ovs::OVSNode;
 use c5c3_harness::TestCluster;
@@ -145,6 +145,11 @@ async fn an_ovsnode_says_what_ovs_vsctl_says() -> Tested {
     assert_eq!(condition(&node, "OVSDBConnected"), Some(ConditionStatus::True));
     assert_eq!(condition(&node, "AllBridgesHealthy"), Some(ConditionStatus::True));
     assert_eq!(condition(&node, "OVNControllerConnected"), Some(ConditionStatus::False), "it is not configured");
+
+    let said = trace(switch.path(), "br-int", "in_port=tap0").await?;
+    assert!(said.contains("bridge(\"br-int\")") && said.ends_with("Datapath actions: drop"), "{said}");
+    let said = trace(switch.path(), "br-none", "in_port=tap0").await.expect_err("no such bridge").to_string();
+    assert!(said.contains("br-none"), "{said}");
 
     // A device that is deleted is an issue, and none once it is back.
     switch.shell("$IN ip link del tap0");

@@ -175,6 +175,26 @@ pub(crate) enum AgentKind {
     Node(NodeOptions),
     /// Publish bridges, bonds, flows and what is wrong with them in the node's OVSNode
     Ovs(OvsOptions),
+    /// Say where a packet would go through the bridges of this node, without sending one
+    #[command(
+        after_help = "On a cluster, in the agent's pod of a node; who may, says the right pods/exec in its namespace:\n  \
+        kubectl -n ovn-system exec c5c3-agent-ovs-x7k2p -- c5c3 agent trace br-int in_port=1,icmp,nw_dst=10.20.0.5\n\n\
+        Exit code 0: it is said. 2: Open vSwitch does not answer, or the packet or the bridge is not known."
+    )]
+    Trace(TraceOptions),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TraceOptions {
+    /// The bridge that the packet comes to
+    #[arg(value_name = "BRIDGE")]
+    pub(crate) bridge: String,
+    /// The packet as fields of a flow (ovs-fields(7)), such as in_port=1,tcp,nw_dst=10.20.0.5
+    #[arg(value_name = "FLOW")]
+    pub(crate) flow: String,
+    /// The folder of Open vSwitch's sockets
+    #[arg(long, value_name = "DIR", default_value = "/run/openvswitch")]
+    pub(crate) ovs_run: PathBuf,
 }
 
 /// What all agents take

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{HOME, PORT, grant, image, object};
 
 /// The label of hypervisors.
-const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
+pub(crate) const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 
 /// Where an agent finds the host's `os-release`.
 const OS_RELEASE: &str = "/host/os-release";
@@ -77,7 +77,7 @@ impl Agent {
     }
 
     /// Where its objects are.
-    fn objects(&self) -> &str {
+    pub(crate) fn objects(&self) -> &str {
         match &self.objects {
             Objects::Cloud(namespace) => namespace,
             Objects::Home => &self.home,

@@ -126,7 +126,7 @@ impl Wanted {
     /// The images that its pods are made of: one for each part that the catalogue has an image for.
     pub(super) fn images(&self) -> Result<Vec<&'static str>, String> {
         let catalogue = Catalogue::find(None).map_err(|error| error.to_string())?;
-        let parts = c5c3_operator_controlplane::parts(&self.plane);
+        let parts = self.parts();
         let tls = self.plane.spec.global.as_ref().and_then(|global| global.tls.as_ref()?.enabled);
         // This very program speaks TLS for services, and is Cortex's scheduler.
         let own = (tls.unwrap_or(false) || parts.contains(&"cortex")).then_some("c5c3");
@@ -139,7 +139,13 @@ impl Wanted {
         Ok(built.chain(switch).chain(libvirt.iter().copied()).chain(ceph).chain(own).collect())
     }
 
-    fn namespace(&self) -> String {
+    /// The names of its parts.
+    pub(super) fn parts(&self) -> Vec<&'static str> {
+        c5c3_operator_controlplane::parts(&self.plane)
+    }
+
+    /// Where its objects are.
+    pub(super) fn namespace(&self) -> String {
         self.plane.namespace().unwrap_or_else(|| "openstack".to_owned())
     }
 
@@ -160,7 +166,7 @@ impl Wanted {
     ) -> Result<(), String> {
         self.apply(client).await?;
         let (namespace, name) = (self.namespace(), self.plane.name_any());
-        let has_keystone = c5c3_operator_controlplane::parts(&self.plane).contains(&"keystone");
+        let has_keystone = self.parts().contains(&"keystone");
         let serves = async || !has_keystone || answers(client, &namespace).await;
         let come_up = async {
             live::until_ready(client, (&namespace, &name), serves, patience, || tell(false)).await;

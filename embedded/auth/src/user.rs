@@ -19,6 +19,8 @@ pub const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 /// Where a user's extra tells which certificate or token proved the identity.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+/// Where it tells the node of the pod that a token was made for.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// Prefix of a service account's user name.
 pub(crate) const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
@@ -55,6 +57,12 @@ impl UserInfo {
         let mut groups = service_account_groups(namespace);
         groups.push(AUTHENTICATED.to_owned());
         Self::new(service_account_user(namespace, name), groups)
+    }
+
+    /// The same account, as a token of a pod on that node tells it.
+    pub fn on_node(mut self, node: &str) -> Self {
+        self.extra.insert(NODE_NAME.to_owned(), vec![node.to_owned()]);
+        self
     }
 
     /// The node that the user is, if it is one.

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use c5c3_controllers::keep_running;
-use c5c3_cri::{Addresses, Containerd, Programs, Runtime, Settings, Site, StartError, images};
+use c5c3_cri::{Addresses, BadName, Containerd, Programs, Runtime, Settings, Site, StartError, images};
 use c5c3_network::{Namespace, policies, services};
 use c5c3_node::{Capacity, HostRoot, NodeConfig, Serving};
 use ipnet::Ipv4Net;
@@ -204,10 +204,15 @@ fn node(told: &AgentConfig, folder: &Folder) -> Result<NodeConfig, AgentError> {
     config.cluster_dns = vec![addresses.dns().into()];
     images::PAUSE.clone_into(&mut config.pause_image);
     config.unsafe_sysctls.clone_from(&told.unsafe_sysctls);
-    let site = folder.site(name)?;
-    config.host_root = HostRoot::own(site.data().join("host"), site.run().join("host"), [folder.volumes()]);
+    config.host_root = host_root(folder, name)?;
     config.host_root.prepare(name).map_err(|error| AgentError::HostRoot(name.clone(), error))?;
     Ok(config)
+}
+
+/// The root folder of a node.
+pub(crate) fn host_root(folder: &Folder, node: &str) -> Result<HostRoot, BadName> {
+    let site = folder.site(node)?;
+    Ok(HostRoot::own(site.data().join("host"), site.run().join("host"), [folder.volumes()]))
 }
 
 /// Where a node finds what its server proves itself with, in its folder.

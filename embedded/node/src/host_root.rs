@@ -67,7 +67,7 @@ impl HostRoot {
 
     /// Where on the machine a path of the node is. Links are followed within the node's root, as they are in a root file
     /// system. What does not exist yet keeps its name.
-    pub(crate) fn place(&self, path: &Path) -> io::Result<PathBuf> {
+    pub fn place(&self, path: &Path) -> io::Result<PathBuf> {
         let Some(Own { root, run, shared }) = &self.0 else { return Ok(path.to_owned()) };
         if path.components().any(|component| component == Component::ParentDir) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a hostPath must not contain `..`"));
