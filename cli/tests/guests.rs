@@ -32,6 +32,7 @@ fn a_server_of_the_quick_start_boots_is_reached_outlives_its_pods_and_goes() {
     follow(&cloud, "The server");
     let id = cloud.openstack("server show first -f value -c id").trim().to_owned();
     it_says_who_it_is(&cloud, &id);
+    agents_say_what_virsh_and_ovs_vsctl_say(&cloud, &id);
     let seen = follow(&cloud, "Its screen");
     assert!(seen.ends_with("200"), "the page of its screen: {seen}");
     it_shows_its_screen(&cloud);
@@ -91,6 +92,29 @@ fn it_says_who_it_is(cloud: &Cloud, id: &str) {
     let address = address.split('\'').find(|part| part.starts_with("10.20.0.")).unwrap_or_else(|| panic!("{address}"));
     cloud.machine.eventually(&says(&format!("GUEST-LEASE eth0 {address} 1442")), "1");
     cloud.machine.eventually(&says(&format!("GUEST-METADATA .* {id} ")), "1");
+}
+
+/// What is in `kubectl get hv,ovsn` is what the programs of libvirt and Open vSwitch say.
+fn agents_say_what_virsh_and_ovs_vsctl_say(cloud: &Cloud, id: &str) {
+    let it = &cloud.machine;
+    let daemon = format!("{LIBVIRT} virsh -q -c qemu:///system version --daemon | sed -n 's/.*daemon: *//p'");
+    let version = it.ok(&daemon);
+    let libvirt = "{.status.conditions[?(@.type==\"LibVirtConnection\")].status}";
+    let said = "{.status.libVirtVersion} {.status.numInstances} {.status.instances[*].id}";
+    it.eventually(
+        &format!("kubectl get hv node-1 -o jsonpath='{libvirt} {said}'"),
+        &format!("True {} 1 {id}", version.trim()),
+    );
+    let pod = it.ok("kubectl -n cloud get pods -l app.kubernetes.io/component=ovs -o name");
+    let switch = format!("kubectl -n cloud exec {pod} -c vswitchd -- ovs-vsctl -t 10");
+    let bridges = it.ok(&format!("{switch} list-br | LC_ALL=C sort | xargs"));
+    let ready = "{.status.conditions[?(@.type==\"Ready\")].status}";
+    let ovsn = |path: &str| format!("kubectl -n ovn-system get ovsn node-1 -o jsonpath='{path}'");
+    it.eventually(&ovsn(ready), "True");
+    it.eventually(&format!("{} | tr ' ' '\\n' | LC_ALL=C sort | xargs", ovsn("{.status.bridges[*].name}")), &bridges);
+    // Open vSwitch does not list the bridge's own port.
+    let ports = it.ok(&format!("echo $(($({switch} list-ports br-int | wc -l) + 1))"));
+    it.eventually(&ovsn("{.status.bridges[?(@.name==\"br-int\")].ports}"), &ports);
 }
 
 /// What the page of a screen does in a browser: it upgrades a connection to a WebSocket, through which QEMU speaks VNC.

@@ -50,6 +50,7 @@ fn a_cloud_has_its_catalog_its_users_and_their_credentials_by_itself() {
     cloud.machine.eventually(&format!("{} | tail -n 1", cloud::client("resource provider list -f json")), "[]");
     placement_signs_in_without_a_password(&cloud);
     what_is_changed_by_hand_comes_back(&cloud);
+    another_public_url_changes_the_catalog_and_restarts_nothing(&cloud);
     rotation::loses_no_request_and_ends_the_old_credentials(&cloud);
     a_project_is_available(&cloud);
     outage::is_said_by_every_kind_and_ends_by_itself(&cloud);
@@ -96,6 +97,22 @@ fn what_is_changed_by_hand_comes_back(cloud: &Cloud) {
     let show = |column: &str| cloud::client(&format!("endpoint show {id} -f value -c {column} 2>/dev/null"));
     cloud.machine.eventually(&show("url"), &url);
     cloud.machine.eventually(&show("region_id"), "RegionOne");
+}
+
+fn another_public_url_changes_the_catalog_and_restarts_nothing(cloud: &Cloud) {
+    let pods = || cloud.machine.ok("kubectl -n cloud get pods -o name | LC_ALL=C sort");
+    let show = "--os-region-name RegionOne endpoint list --service placement --interface public -f value -c URL";
+    let (before, url) = (pods(), cloud.openstack(show));
+    let set = |value: &Value| {
+        let patch = serde_json::json!({"spec": {"services": {"placement": {"publicEndpoint": value}}}});
+        cloud.machine.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
+    };
+    set(&"https://placement.example.net".into());
+    cloud.machine.eventually(&cloud::client(show), "https://placement.example.net");
+    set(&Value::Null);
+    cloud.machine.eventually(&cloud::client(show), &url);
+    cloud.settle();
+    assert_eq!(pods(), before, "pods were replaced");
 }
 
 /// What says whether an object of K-ORC is available.

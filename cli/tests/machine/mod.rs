@@ -77,7 +77,12 @@ impl Machine {
 
     /// The same with more options.
     pub fn up_to_ready_with(control_plane: &str, options: &str) -> Self {
-        let it = Self { folder: tempfile::tempdir().unwrap(), nodes: 1, content: "-f $PWD/plane.yaml" };
+        Self::up_to_ready_on(1, control_plane, options)
+    }
+
+    /// The same with so many nodes.
+    pub fn up_to_ready_on(nodes: u8, control_plane: &str, options: &str) -> Self {
+        let it = Self { folder: tempfile::tempdir().unwrap(), nodes, content: "-f $PWD/plane.yaml" };
         it.write("plane.yaml", control_plane);
         it.start(options);
         it
