@@ -145,10 +145,10 @@ fn many_resources_are_available_soon_and_ask_little(cloud: &Cloud) {
     eprintln!("{MANY} projects: applied after {applied:.1?}, Available after {:.1?}", begun.elapsed());
 
     // All of them are looked at again because they change.
-    let requests =
-        "kubectl -n cloud logs -l app.kubernetes.io/name=keystone -c api --tail=-1 | grep -c ' /v3/' || true";
+    let api = "app.kubernetes.io/name=keystone,app.kubernetes.io/component=api";
+    let requests = format!("kubectl -n cloud logs -l {api} -c api --tail=-1 | grep -c ' /v3/' || true");
     let number = |text: &str| text.trim().parse::<u32>().unwrap();
-    let before = number(&cloud.machine.ok(requests));
+    let before = number(&cloud.machine.ok(&requests));
     let (begun, time) = (Instant::now(), cloud.machine.ok("date -u +%Y-%m-%dT%H:%M:%SZ"));
     cloud.machine.ok("kubectl -n cloud annotate projects.openstack.k-orc.cloud --all look=again > annotated.txt");
     let times = "{range .items[*]}{.metadata.name} {.status.lastSyncTime}{\"\\n\"}{end}";
@@ -157,7 +157,7 @@ fn many_resources_are_available_soon_and_ask_little(cloud: &Cloud) {
         time.trim()
     );
     cloud.machine.eventually(&synced, &MANY.to_string());
-    let asked = number(&cloud.machine.ok(requests)) - before;
+    let asked = number(&cloud.machine.ok(&requests)) - before;
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!(
         "a resync of {MANY} projects: {asked} requests in {seconds:.1} s, {:.1} a second",
