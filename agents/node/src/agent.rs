@@ -129,7 +129,7 @@ impl Agent {
     }
 
     /// Follows an open connection until it ends, and returns why it did.
-    async fn follow(&mut self, libvirt: &Connection, mut events: mpsc::Receiver<Event>) -> LibvirtError {
+    async fn follow(&mut self, libvirt: &Connection, mut events: mpsc::UnboundedReceiver<Event>) -> LibvirtError {
         if let Err(error) = self.ask_everything(libvirt).await {
             return error;
         }

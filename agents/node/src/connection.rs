@@ -24,9 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long an idle libvirt may take for an answer that it has at hand.
 const PULSE: Duration = Duration::from_secs(2);
 
-/// Events that were not taken yet. A burst beyond that waits in the socket.
-const EVENTS: usize = 256;
-
 /// Why libvirt does not tell.
 #[derive(Debug, thiserror::Error)]
 pub enum LibvirtError {
@@ -97,13 +94,14 @@ impl Drop for Connection {
 
 impl Connection {
     /// Opens a connection to a driver, such as `qemu:///system`, and subscribes to events. The receiver ends with the
-    /// connection. What needs more than reading is refused by libvirt on its socket `libvirt-sock-ro`.
-    pub async fn open(socket: &Path, uri: &str) -> Result<(Self, mpsc::Receiver<Event>), LibvirtError> {
+    /// connection. It is not bounded: no one takes events while an answer is waited for that is behind them in the socket. What
+    /// needs more than reading is refused by libvirt on its socket `libvirt-sock-ro`.
+    pub async fn open(socket: &Path, uri: &str) -> Result<(Self, mpsc::UnboundedReceiver<Event>), LibvirtError> {
         let unreachable = |source| LibvirtError::Unreachable { path: socket.to_owned(), source };
         let stream = tokio::time::timeout(PATIENCE, UnixStream::connect(socket)).await;
         let stream = stream.map_err(|_| unreachable(std::io::ErrorKind::TimedOut.into()))?.map_err(unreachable)?;
         let (reading, writing) = stream.into_split();
-        let (events, received) = mpsc::channel(EVENTS);
+        let (events, received) = mpsc::unbounded_channel();
         let pending = Pending::default();
         let reader = tokio::spawn(read(reading, pending.clone(), events));
         let serial = AtomicU32::new(1);
@@ -213,9 +211,9 @@ impl Connection {
 }
 
 /// Takes messages until the connection ends. Whoever waits for an answer then learns that by its sender being dropped.
-async fn read(mut socket: OwnedReadHalf, pending: Pending, events: mpsc::Sender<Event>) {
+async fn read(mut socket: OwnedReadHalf, pending: Pending, events: mpsc::UnboundedSender<Event>) {
     while let Some(message) = next(&mut socket).await {
-        if let Err(error) = dispatch(&message, &pending, &events).await {
+        if let Err(error) = dispatch(&message, &pending, &events) {
             tracing::warn!(%error, "a message from libvirt does not parse; it is ignored");
         }
     }
@@ -233,7 +231,7 @@ async fn next(socket: &mut OwnedReadHalf) -> Option<Vec<u8>> {
     Some(message)
 }
 
-async fn dispatch(message: &[u8], pending: &Pending, events: &mpsc::Sender<Event>) -> Result<(), XdrError> {
+fn dispatch(message: &[u8], pending: &Pending, events: &mpsc::UnboundedSender<Event>) -> Result<(), XdrError> {
     let mut reader = Reader::new(message);
     let head = Head::read(&mut reader)?;
     if !head.is_ours() {
@@ -252,7 +250,7 @@ async fn dispatch(message: &[u8], pending: &Pending, events: &mpsc::Sender<Event
         EVENT => {
             if let Some(event) = Event::read(head.procedure, &mut reader)? {
                 // The receiver is dropped together with the connection.
-                let _ = events.send(event).await;
+                let _ = events.send(event);
             }
         }
         _ => {}

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::connection::Connection;
 use crate::protocol::{Domain, Head, Procedure};
 use crate::xdr::{Reader, Writer};
 use crate::{CONNECTION, NodeMetrics, Options, access};
@@ -40,6 +41,8 @@ struct Script {
     /// The type of the job that a migrating domain has.
     job: Mutex<i32>,
     lists: AtomicUsize,
+    /// How many events come before each answer to a pulse.
+    burst: usize,
 }
 
 /// A libvirt at a socket. Aborting the task closes it and its connections.
@@ -77,6 +80,12 @@ async fn serve(mut stream: UnixStream, script: Arc<Script>, mut events: broadcas
                 let mut message = vec![0; length as usize - 4];
                 stream.read_exact(&mut message).await.unwrap();
                 let head = Head::read(&mut Reader::new(&message)).unwrap();
+                let is_pulse = head.procedure == Procedure::ConnectGetLibVersion as i32;
+                let burst = if is_pulse { script.burst } else { 0 };
+                for _ in 0..burst {
+                    let event = plum().write(Writer::default().i32(0)).i32(2).i32(0).into_bytes();
+                    stream.write_all(&framed(Procedure::LifecycleEvent as i32, 2, 0, 0, &event)).await.unwrap();
+                }
                 stream.write_all(&answer(head, &script)).await.unwrap();
             }
             Ok((procedure, payload)) = events.recv() => {
@@ -117,6 +126,21 @@ fn answer(head: Head, script: &Script) -> Vec<u8> {
         }
     };
     framed(head.procedure, 1, head.serial, 0, &payload.into_bytes())
+}
+
+#[tokio::test]
+async fn an_answer_is_read_though_no_one_takes_the_many_events_before_it() -> Tested {
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("libvirt-sock");
+    let burst = 3000;
+    let libvirt = Libvirt::start(&socket, Arc::new(Script { burst, ..Script::default() }));
+    let (connection, mut events) = Connection::open(&socket, "qemu:///system").await?;
+    connection.pulse().await?;
+    for _ in 0..burst {
+        events.try_recv()?;
+    }
+    libvirt.task.abort();
+    Ok(())
 }
 
 /// A cluster with a Hypervisor `pear`, and an agent beside a scripted libvirt.

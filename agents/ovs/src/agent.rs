@@ -138,7 +138,7 @@ impl Agent {
         };
         self.rows = Rows::default();
         self.rows.update(rows);
-        if let Err(error) = self.count(rpc).await {
+        if let Err(error) = self.count(rpc, &mut updates).await {
             return error;
         }
         self.look().await;
@@ -154,8 +154,8 @@ impl Agent {
             tokio::select! {
                 update = updates.recv() => match update {
                     None => return RpcError::Lost,
-                    Some(mut update) => {
-                        self.rows.update(update["params"][1].take());
+                    Some(update) => {
+                        self.rows.notified(update);
                         due.get_or_insert((Instant::now() + DEBOUNCE).max(last_write + BETWEEN_WRITES));
                     }
                 },
@@ -173,8 +173,12 @@ impl Agent {
                     self.look().await;
                     due.get_or_insert((Instant::now() + DEBOUNCE).max(last_write + BETWEEN_WRITES));
                 }
-                _ = count.tick() => if let Err(error) = self.count(rpc).await {
-                    return error;
+                _ = count.tick() => match self.count(rpc, &mut updates).await {
+                    Err(error) => return error,
+                    Ok(false) => {}
+                    Ok(true) => {
+                        due.get_or_insert((Instant::now() + DEBOUNCE).max(last_write + BETWEEN_WRITES));
+                    }
                 },
             }
         }
@@ -209,10 +213,17 @@ impl Agent {
         });
     }
 
-    async fn count(&mut self, rpc: &Rpc) -> Result<(), RpcError> {
-        self.counters = Counters::read(&rpc.call("transact", Counters::question()).await?);
+    /// Reads the counters, and says whether rows changed meanwhile.
+    async fn count(&mut self, rpc: &Rpc, updates: &mut mpsc::Receiver<Value>) -> Result<bool, RpcError> {
+        let (rows, mut changed) = (&mut self.rows, false);
+        let take = |update| {
+            rows.notified(update);
+            changed = true;
+        };
+        let answer = rpc.call_among(updates, take, ("transact", Counters::question())).await?;
+        self.counters = Counters::read(&answer);
         self.metrics.counters(self.counters.clone());
-        Ok(())
+        Ok(changed)
     }
 
     /// Writes the status if it differs from what is there, and says whether it did.

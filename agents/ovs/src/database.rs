@@ -37,6 +37,11 @@ impl Rows {
         }
     }
 
+    /// Takes over the table update of a notification.
+    pub fn notified(&mut self, mut notification: Value) {
+        self.update(notification["params"][1].take());
+    }
+
     fn row(&self, table: &str, uuid: &str) -> Option<&Value> {
         self.0.get(table)?.get(uuid)
     }

@@ -69,10 +69,28 @@ impl Rpc {
         let connected = tokio::time::timeout(PATIENCE, UnixStream::connect(path)).await;
         let stream = connected.map_err(|_| unreachable(std::io::ErrorKind::TimedOut.into()))?.map_err(unreachable)?;
         let (reading, writing) = stream.into_split();
-        let (sender, notifications) = mpsc::channel(64);
+        let (sender, notifications) = mpsc::channel(LEFT);
         let (writer, pending) = (Arc::new(tokio::sync::Mutex::new(writing)), Pending::default());
         let reader = tokio::spawn(read(reading, pending.clone(), writer.clone(), sender));
         Ok((Self { writer, pending, next: AtomicU64::new(1), reader }, notifications))
+    }
+
+    /// The same as [`Rpc::call`] on a connection with notifications, which `take` gets. An answer may be behind more of them than
+    /// are read while no one takes any.
+    pub async fn call_among(
+        &self,
+        notifications: &mut mpsc::Receiver<Value>,
+        mut take: impl FnMut(Value),
+        (method, parameters): (&str, Value),
+    ) -> Result<Value, RpcError> {
+        let call = self.call(method, parameters);
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                answer = &mut call => return answer,
+                Some(notification) = notifications.recv() => take(notification),
+            }
+        }
     }
 
     /// Calls a method and returns its result.
@@ -97,6 +115,9 @@ impl Rpc {
         }
     }
 }
+
+/// How many notifications may be left before no more is read: the daemon waits with what it has to tell then.
+const LEFT: usize = 64;
 
 /// Runs one command of a control socket, as `ovs-appctl` does, and returns what it says.
 pub async fn command(socket: &Path, command: &str, arguments: &[&str]) -> Result<String, RpcError> {
@@ -192,7 +213,35 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::UnixListener;
+
     use super::*;
+
+    #[tokio::test]
+    async fn an_answer_behind_many_notifications_is_read_and_they_are_taken_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("db.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let count = LEFT * 8;
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let length = stream.read(&mut [0; 1024]).await.unwrap();
+            assert!(length > 0, "it is asked");
+            let updates = (0..count).map(|number| json!({"method": "update", "params": [null, number], "id": null}));
+            let answer = json!({"id": 1, "result": "seen", "error": null});
+            let told: String = updates.chain([answer]).map(|message| message.to_string()).collect();
+            stream.write_all(told.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let (rpc, mut updates) = Rpc::connect(&socket).await.unwrap();
+        let mut taken = Vec::new();
+        let take = |update: Value| taken.push(update["params"][1].as_u64().unwrap());
+        let answer = rpc.call_among(&mut updates, take, ("transact", json!([]))).await.unwrap();
+        while let Ok(update) = updates.try_recv() {
+            taken.push(update["params"][1].as_u64().unwrap());
+        }
+        assert_eq!((answer, taken), (json!("seen"), (0..count as u64).collect()));
+    }
 
     #[test]
     fn objects_are_found_wherever_the_stream_is_cut() {
