@@ -49,6 +49,7 @@ impl Nova {
     async fn known(&self, host: &Host, fenced: Timestamp) -> Result<NovaHost, Error> {
         let nova = self.0.evacuations();
         let service = nova.service(&host.name).await?;
+        // Servers before evacuations: the other way round, one that begins in between would not be seen and begun once more.
         let here = nova.servers_on(&host.name).await?;
         let evacuations = nova.evacuations_from(&host.name).await?;
         let evacuations = evacuations.into_iter().filter(|one| is_since(one, fenced)).collect();

@@ -6,6 +6,7 @@ use c5c3_openstack::compute::evacuation::{ComputeService, Migration, Server};
 use jiff::Timestamp;
 
 use crate::Policy;
+use crate::task::{self, Tried};
 
 /// How a node is, as its cluster says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,8 +246,7 @@ fn begin(host: &Host, nova: &NovaHost, is_back: bool) -> Decided {
         let report = Some((false, "Returned", "the node is ready again, and nothing was evacuated".to_owned()));
         return Decided { actions: vec![Action::Forget], report };
     }
-    let ran = |server: &&Server| server.status == "ACTIVE";
-    let running = nova.here.iter().filter(ran).map(|server| server.id.clone()).collect();
+    let running = nova.here.iter().filter(|server| task::ran(server)).map(|server| server.id.clone()).collect();
     Decided::told("Evacuating", format!("{} is off: its servers are recorded", host.name))
         .with([Action::Record(running)])
 }
@@ -322,18 +322,15 @@ impl Progress {
 
     /// A server that is on the host still.
     fn here(&mut self, server: &Server, evacuations: &[Migration], policy: &Policy, is_back: bool) {
-        let tried: Vec<&Migration> = evacuations.iter().filter(|one| one.instance_uuid == server.id).collect();
-        let ended = |one: &&&Migration| matches!(one.status.as_str(), "failed" | "error" | "cancelled");
-        let failures = tried.iter().filter(ended).count();
-        let under_way = tried.len() > failures + tried.iter().filter(|one| one.status == "done").count();
-        if server.task_state.is_some() || under_way {
+        let tried = Tried::of(server, evacuations);
+        if tried.is_under_way(server, is_back) {
             self.under_way += 1;
-        } else if is_back {
-            // It starts again with the host: elsewhere it would run a second time.
-        } else if !matches!(server.status.as_str(), "ACTIVE" | "SHUTOFF" | "ERROR") {
-            self.failed.push((server.id.clone(), format!("it is {}, which Nova does not evacuate", server.status)));
-        } else if failures >= policy.attempts {
-            self.failed.push((server.id.clone(), format!("its evacuation failed {failures} times")));
+        } else if is_back || task::is_deleted(server) {
+            // With the host it starts again, or is deleted: elsewhere it would run a second time.
+        } else if let Some(why) = task::keeps(server, tried.failures) {
+            self.failed.push((server.id.clone(), why));
+        } else if tried.failures >= policy.attempts {
+            self.failed.push((server.id.clone(), format!("its evacuation failed {} times", tried.failures)));
         } else {
             self.actions.push(Action::Evacuate(server.id.clone()));
         }

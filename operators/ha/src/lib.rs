@@ -17,6 +17,7 @@ mod enabled;
 mod fence;
 mod read;
 mod report;
+mod task;
 mod turn;
 
 use std::sync::Arc;

@@ -128,8 +128,10 @@ fn evacuations_are_not_repeated_while_they_run_nor_for_ever() {
     };
     let turn = |nova| line(&known(fenced(Some(&["a", "c"])), Some(nova)), LATER);
     let a = |status: &str, task| vec![server("a", status, task, "pear")];
-    assert_eq!(turn(nova(a("ACTIVE", Some("rebuilding")), vec![], vec![])), "Evacuating");
+    assert_eq!(turn(nova(a("REBUILD", Some("rebuilding")), vec![migration("a", "accepted")], vec![])), "Evacuating");
     assert_eq!(turn(nova(a("ACTIVE", None), vec![migration("a", "accepted")], vec![])), "Evacuating");
+    let ended_meanwhile = nova(a("REBUILD", Some("rebuild_spawning")), vec![migration("a", "done")], vec![]);
+    assert_eq!(turn(ended_meanwhile), "Evacuating", "servers are read before evacuations");
     let twice = vec![migration("a", "failed"), migration("a", "error")];
     assert_eq!(turn(nova(a("ERROR", None), twice.clone(), vec![])), "Evacuating Evacuate(\"a\")");
     let thrice = [twice, vec![migration("a", "failed")]].concat();
@@ -141,6 +143,69 @@ fn evacuations_are_not_repeated_while_they_run_nor_for_ever() {
     assert!(paused.contains("a: it is PAUSED, which Nova does not evacuate"), "{paused}");
     let many = (0..9).map(|index| server(&index.to_string(), "ACTIVE", None, "pear")).collect();
     assert_eq!(turn(nova(many, vec![], vec![])).matches("Evacuate(").count(), 4);
+}
+
+/// What is done about the servers of a host that is off.
+fn about(here: Vec<Server>, evacuations: Vec<Migration>) -> String {
+    let service = Some(service("disabled", true, "c5c3 ha: x"));
+    let nova = NovaHost { service, here, evacuations, ..NovaHost::default() };
+    line(&known(fenced(Some(&["a"])), Some(nova)), LATER)
+}
+
+#[test]
+fn a_server_that_was_busy_when_its_host_died_is_evacuated_or_named() {
+    let busy = |status: &str, task: &str| about(vec![server("a", status, Some(task), "pear")], vec![]);
+    let evacuated = [
+        ("REBOOT", "reboot_started"),
+        ("HARD_REBOOT", "rebooting_hard"),
+        ("ACTIVE", "powering-off"),
+        ("SHUTOFF", "powering-on"),
+        ("PASSWORD", "updating_password"),
+        ("ACTIVE", "image_snapshot"),
+    ];
+    for (status, task) in evacuated {
+        assert_eq!(busy(status, task), "Evacuating Evacuate(\"a\")", "{task}");
+    }
+    let named = [
+        ("MIGRATING", "migrating", "a: it was being moved (MIGRATING) and may run on the other host"),
+        ("RESIZE", "resize_finish", "a: it was being moved (RESIZE) and may run on the other host"),
+        ("REBUILD", "rebuilding", "a: a user was rebuilding it"),
+        ("BUILD", "spawning", "a: it is BUILD, which Nova does not evacuate"),
+    ];
+    for (status, task, why) in named {
+        let told = busy(status, task);
+        assert!(told.starts_with("EvacuationIncomplete Disable") && told.contains(why), "{told}");
+    }
+    assert!(busy("ACTIVE", "deleting").contains("0 servers that ran were moved\")"), "it is deleted with its host");
+    let failed = about(vec![server("a", "REBUILD", Some("rebuilding"), "pear")], vec![migration("a", "failed")]);
+    assert_eq!(failed, "Evacuating Evacuate(\"a\")", "a failed evacuation may leave its task behind");
+}
+
+#[test]
+fn a_server_that_was_moved_back_is_evacuated_once_more() {
+    let again = about(vec![server("a", "ACTIVE", None, "pear")], vec![migration("a", "completed")]);
+    assert_eq!(again, "Evacuating Evacuate(\"a\")");
+}
+
+#[test]
+fn what_is_recorded_as_running_is_what_was_meant_to_run() {
+    let table = [
+        ("ACTIVE", None, true),
+        ("REBOOT", Some("rebooting"), true),
+        ("MIGRATING", Some("migrating"), true),
+        ("ACTIVE", Some("powering-off"), false),
+        ("SHUTOFF", Some("powering-on"), false),
+        ("ERROR", None, false),
+    ];
+    for (status, task, runs) in table {
+        let nova = NovaHost {
+            service: Some(service("enabled", false, "")),
+            here: vec![server("a", status, task, "pear")],
+            ..NovaHost::default()
+        };
+        let recorded = if runs { "Evacuating Record({\"a\"})" } else { "Evacuating Record({})" };
+        assert_eq!(line(&known(fenced(None), Some(nova)), LATER), recorded, "{status} {task:?}");
+    }
 }
 
 #[test]
