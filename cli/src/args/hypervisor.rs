@@ -35,6 +35,9 @@ pub(crate) struct HypervisorOperatorArgs {
     /// A bridge that Open vSwitch must have before a host is taken; may be repeated
     #[arg(long, value_name = "NAME")]
     require_bridge: Vec<String>,
+    /// The namespace of OVSNodes, in which the agents of Open vSwitch report the bridges
+    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-system")]
+    ovs_namespace: String,
     /// The oldest version of libvirt that is taken
     #[arg(long, value_name = "VERSION")]
     minimum_libvirt: Option<String>,
@@ -105,6 +108,7 @@ impl HypervisorOperatorArgs {
             smoke,
             test_aggregate: self.test_aggregate.clone(),
             bridges: self.require_bridge.clone(),
+            ovs_namespace: self.ovs_namespace.clone(),
             minimum_libvirt: self.minimum_libvirt.clone(),
             agent_namespaces: self.agent_namespace.clone(),
             hold,

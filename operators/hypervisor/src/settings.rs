@@ -75,6 +75,8 @@ pub struct Settings {
     pub test_aggregate: Option<String>,
     /// Bridges that Open vSwitch must have, as its agent reports them.
     pub bridges: Vec<String>,
+    /// The namespace in which that agent reports.
+    pub ovs_namespace: String,
     /// The oldest version of libvirt that is good enough.
     pub minimum_libvirt: Option<String>,
     /// The namespaces of pods that must have left a node before its service is deleted.
@@ -103,6 +105,7 @@ impl Default for Settings {
             smoke: None,
             test_aggregate: None,
             bridges: Vec::new(),
+            ovs_namespace: "ovn-system".into(),
             minimum_libvirt: None,
             agent_namespaces: vec![namespace],
             hold: None,

@@ -148,10 +148,12 @@ pub(crate) struct Cloud {
 
 /// What is done with the cluster's API.
 pub(crate) fn rights() -> Vec<(KindRef, &'static str, &'static [&'static str])> {
+    // Granted in all namespaces: these are in that of their agent, whichever namespace the operator looks after.
+    let switches = KindRef { namespaced: false, ..KindRef::of::<c5c3_api::ovs::OVSNode>() };
     vec![
         (KindRef::of::<Node>(), "", &["get", "patch"]),
         (KindRef::of::<Pod>(), "", &["list"]),
-        (KindRef::of::<c5c3_api::ovs::OVSNode>(), "", &["list"]),
+        (switches, "", &["get"]),
     ]
 }
 

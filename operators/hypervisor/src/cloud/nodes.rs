@@ -41,13 +41,10 @@ impl Cloud {
         Ok(Agents { pods: names, tainted: taints.iter().any(|taint| taint.key == TAINT), gone })
     }
 
+    /// The bridges on a node. The agent of Open vSwitch reports them in an OVSNode of the node's name.
     pub(super) async fn bridges(&self, node: &str) -> Result<Option<Vec<String>>, Failure> {
-        let (client, mut found) = (self.cluster()?, None);
-        for namespace in &self.settings.agent_namespaces {
-            let all = Api::<OVSNode>::namespaced(client.clone(), namespace).list(&ListParams::default()).await;
-            let all = all.map_err(|error| failure(&error))?;
-            found = found.or_else(|| all.into_iter().find(|one| one.spec.node_ref.name.as_str() == node));
-        }
+        let reports: Api<OVSNode> = Api::namespaced(self.cluster()?, &self.settings.ovs_namespace);
+        let found = reports.get_opt(node).await.map_err(|error| failure(&error))?;
         let status = found.and_then(|found| found.status);
         Ok(status.map(|status| status.bridges.into_iter().map(|bridge| bridge.name).collect()))
     }

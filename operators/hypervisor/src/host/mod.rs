@@ -182,7 +182,9 @@ fn decide(view: &View<'_>, plan: Plan) -> Plan {
     let leaving = offboarding::decide(view, &onboarding, &eviction);
     let ready = ready::ready(view, &onboarding, &service, &eviction, &leaving);
 
-    let again = onboarding.again || leaving.again || service.calls_are_due;
+    // Nova sends no event when the service is up again, and schedulers leave the host out until it is told.
+    let is_down = ready.reason == "ServiceDown";
+    let again = onboarding.again || leaving.again || service.calls_are_due || is_down;
     let mut plan = plan
         .step(service.step)
         .step(onboarding.step(view))

@@ -109,6 +109,16 @@ async fn what_others_change_in_nova_is_asserted_again_and_what_they_disabled_sta
 }
 
 #[tokio::test]
+async fn a_host_whose_service_is_up_again_takes_servers_without_a_change_of_its_object() {
+    let site = Site::open(|_| {}).await;
+    site.ready("hv-1").await;
+    site.cloud.world().services.get_mut("hv-1").unwrap()["state"] = "down".into();
+    site.looked_at("hv-1", "Ready", "ServiceDown").await;
+    site.cloud.world().services.get_mut("hv-1").unwrap()["state"] = "up".into();
+    site.said("Hypervisor", "hv-1", "Ready", "True", "Ready").await;
+}
+
+#[tokio::test]
 async fn a_terminated_host_leaves_nova_and_placement_and_can_come_back() {
     let site = Site::open(|_| {}).await;
     site.cloud.aggregate("az-1", Some("az-1"));

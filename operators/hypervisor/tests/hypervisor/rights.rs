@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use c5c3_api::ext::cert_manager::Certificate;
+use c5c3_api::ovs::OVSNode;
 use c5c3_harness::TestCluster;
 use c5c3_kit::Access;
 use c5c3_openstack::{Clients, Options};
@@ -11,7 +12,7 @@ use c5c3_operator_hypervisor::{Hold, Issuer, certificate_access, event_access, h
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -151,6 +152,47 @@ async fn holds_and_certificates_are_made_with_the_rights_in_their_namespaces_and
         found.and_then(|found| found.spec.as_ref()).is_some_and(|spec| spec.replicas == Some(0))
     };
     until(&deployments, "hold-hv-1", "has no replicas", is_released).await;
+    assert_eq!(limited.refused(), Vec::<String>::new());
+    task.abort();
+}
+
+#[tokio::test]
+async fn a_bridge_that_a_host_must_have_is_found_in_the_namespace_of_the_agents_of_open_vswitch() {
+    let cluster = TestCluster::embedded("nodes are made by hand").await.unwrap().unwrap();
+    cluster.install(&c5c3_api::find("ovs.c5c3.io/v1alpha1", "OVSNode").unwrap().crd()).await.unwrap();
+    let switches = cluster.namespace_named("switches").await.unwrap();
+    let mut site = Site::in_cluster(cluster, |settings| {
+        settings.bridges = vec!["br-ex".into()];
+        settings.ovs_namespace = switches.clone();
+    })
+    .await;
+    site.kill().await;
+    let operator = with(Clients::new(Options::default()), site.settings.clone());
+    let (access, namespace) = (operator.access(), site.cluster.namespace().to_owned());
+    let limited =
+        site.cluster.limited("few-rights", &namespace, access.in_namespaces(), access.in_cluster()).await.unwrap();
+    bind(&site.cluster, "few-rights", "default", &event_access()).await;
+    let task = run(limited.client.clone(), Some(namespace), &site.settings, &site.metrics);
+
+    site.cloud.register("hv-1");
+    site.node("hv-1", json!({})).await;
+    let waits_for = |what: &'static str| {
+        move |object: Option<&DynamicObject>| {
+            let said = object.map(|object| condition(&object.data["status"], "Onboarding")).unwrap_or_default();
+            said["reason"] == "Testing" && said["message"].as_str().unwrap_or_default().contains(what)
+        }
+    };
+    let what = "waits until the agent of Open vSwitch reports";
+    site.until("Hypervisor", "hv-1", what, waits_for(what)).await;
+    let reports: Api<OVSNode> = Api::namespaced(site.cluster.client(), &switches);
+    let report = json!({"apiVersion": "ovs.c5c3.io/v1alpha1", "kind": "OVSNode", "metadata": {"name": "hv-1"},
+        "spec": {"nodeRef": {"name": "hv-1"}}});
+    reports.create(&PostParams::default(), &serde_json::from_value(report).unwrap()).await.unwrap();
+    change(&reports, "hv-1", "status", json!({"status": {"bridges": [{"name": "br-int"}]}})).await;
+    let what = "waits for the bridge br-ex";
+    site.until("Hypervisor", "hv-1", what, waits_for(what)).await;
+    change(&reports, "hv-1", "status", json!({"status": {"bridges": [{"name": "br-ex"}, {"name": "br-int"}]}})).await;
+    site.said("Hypervisor", "hv-1", "Ready", "True", "Ready").await;
     assert_eq!(limited.refused(), Vec::<String>::new());
     task.abort();
 }
