@@ -178,7 +178,7 @@ impl Places<'_> {
     fn conf(&self, cell: &Cell) -> Result<Ini, IniError> {
         let mut conf = Ini::new();
         conf.set("database", "connection", self.url(&self.nova.spec.cell_database(&cell.spec)))?;
-        crate::config::broker(self.bus(cell.name()), &mut conf)?;
+        self.broker(cell.name(), &mut conf)?;
         Ok(conf)
     }
 
@@ -222,16 +222,44 @@ impl Places<'_> {
         format!("{}&read_default_file={FOLDER}/{}", opened.bare_url(&schema), account_file(opened))
     }
 
-    /// Nova numbers the parts of a URL with several nodes. The nodes are written out: those of a cell's broker are not the main one's.
+    /// The nodes of a cell's broker are written out: they are not the main one's.
     fn transport(&self, cell: &Cell) -> String {
-        let several = self.bus(MAIN_BUS).place().0.len() > 1;
-        let account = if several { "{username1}:{password1}" } else { "{username}:{password}" };
+        let account = if self.is_numbered() { "{username1}:{password1}" } else { "{username}:{password}" };
         let (nodes, vhost) = self.bus(cell.name()).place();
         let bracketed = |host: &String| if host.contains(':') { format!("[{host}]") } else { host.clone() };
         let nodes: Vec<String> =
             nodes.iter().map(|(host, port)| format!("{account}@{}:{port}", bracketed(host))).collect();
         format!("rabbit://{}/{vhost}", nodes.join(","))
     }
+
+    /// Whether mappings number the parts of a broker's URL, which Nova does for a broker of several nodes alone.
+    fn is_numbered(&self) -> bool {
+        let cells = all(self.nova);
+        let mut names = [MAIN_BUS].into_iter().chain(cells.iter().map(Cell::name));
+        names.any(|name| self.bus(name).place().0.len() > 1)
+    }
+
+    /// How services reach a broker. Those of a cell complete mappings from its URL as all others do from the main one, so that where
+    /// any broker has several nodes a single one is named twice.
+    pub(crate) fn broker(&self, name: &str, conf: &mut Ini) -> Result<(), IniError> {
+        let bus = self.bus(name);
+        crate::config::broker(bus, conf)?;
+        let (nodes, _) = bus.place();
+        if self.is_numbered() && nodes.len() == 1 {
+            conf.set("DEFAULT", "transport_url", twice(&bus.url()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A URL that names its only node twice.
+fn twice(url: &SecretString) -> SecretString {
+    let named = |url: &str| {
+        let (scheme, rest) = url.split_once("://")?;
+        let (node, path) = rest.split_once('/')?;
+        Some(format!("{scheme}://{node},{node}/{path}"))
+    };
+    named(url.expose_secret()).map_or_else(|| url.clone(), Into::into)
 }
 
 fn account_file(opened: &DatabaseConnection) -> String {

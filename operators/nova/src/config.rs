@@ -93,7 +93,7 @@ pub(crate) fn configure(nova: &Nova, backing: &BackingServices, conf: &mut Ini) 
     BackingServices::pool(conf, "api_database")?;
     conf.set("database", "connection", places.cell0_url())?;
     BackingServices::pool(conf, "database")?;
-    broker(backing.bus_named(MAIN_BUS), conf)?;
+    places.broker(MAIN_BUS, conf)?;
     backing.authtoken(conf)?;
     conf.set("keystone_authtoken", "service_type", "compute")?;
     calls(&nova.spec, backing, conf)?;

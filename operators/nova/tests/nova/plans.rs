@@ -171,6 +171,27 @@ fn mappings_are_templates_that_the_configuration_completes() {
 }
 
 #[test]
+fn mappings_can_be_completed_from_the_url_of_any_broker_whichever_of_them_has_several_nodes() {
+    let hosts = |count: u8| -> Value { (1..=count).map(|node| format!("mq{node}.example.net:5672")).collect() };
+    for (main, own) in [(1, 1), (1, 3), (3, 1), (3, 3)] {
+        let object = nova(
+            &json!({"messaging": {"hosts": hosts(main)}, "cells": [{"name": "cell1", "messaging": {"hosts": hosts(own)}}]}),
+        );
+        let plan = world().plan(&object).unwrap();
+        let settings: Value = serde_json::from_str(&file(&plan, "gate-cells", "settings.json")).unwrap();
+        let mapping = settings["cells"]["cell1"]["transport_url"].as_str().unwrap();
+        assert_eq!(mapping.matches("@mq").count(), usize::from(own), "{mapping}");
+        for conf in ["nova.conf", "cell-cell1.conf"] {
+            let conf = file(&plan, "gate-config", conf);
+            let url = conf.lines().find_map(|line| line.strip_prefix("transport_url = ")).unwrap();
+            // Nova numbers the parts of a URL with several nodes, and takes a password of one only without numbers.
+            assert_eq!(url.contains(','), mapping.contains("{password1}"), "{main} and {own}: {url}");
+            assert!(url.contains(',') || mapping.contains("{password}"), "{main} and {own}: {url}");
+        }
+    }
+}
+
+#[test]
 fn the_account_of_a_broker_is_one_object_whatever_number_of_cells_uses_it() {
     let plan = world().plan(&nova(&json!({"cells": [{"name": "cell1"}, {"name": "cell2"}]}))).unwrap();
     let messaging: Vec<String> = plan
