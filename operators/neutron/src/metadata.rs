@@ -14,7 +14,7 @@ use c5c3_service::service_plan::Resolved;
 use c5c3_service::{Instance, ServicePlan};
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
 use k8s_openapi::api::core::v1::{
-    Container, ExecAction, PodSecurityContext, PodTemplateSpec, Probe, Secret, SecurityContext,
+    Container, ExecAction, PodSecurityContext, PodTemplateSpec, Probe, Secret, SecurityContext, Toleration,
 };
 use kube::ResourceExt;
 use secrecy::SecretString;
@@ -40,6 +40,9 @@ const PORT: i32 = 8775;
 const SWITCH: &str = "/run/openvswitch";
 /// Where network namespaces of the node are.
 const NAMESPACES: &str = "/run/netns";
+
+/// What the kubelet evicts last: its proxies end with it, and instances of the node have no metadata then.
+const PRIORITY: &str = "system-node-critical";
 
 /// The file of the agent. It has no account of the database or the message broker: hypervisors need neither.
 const FILE: &str = "agent.conf";
@@ -185,7 +188,10 @@ fn template(
         // Names of Services are the cluster's.
         spec.dns_policy = Some("ClusterFirstWithHostNet".into());
         spec.node_selector = Some(daemon.node_selector.clone()).filter(|labels| !labels.is_empty());
-        spec.tolerations = Some(daemon.tolerations.clone()).filter(|tolerations| !tolerations.is_empty());
+        // Instances need their metadata also on a node that takes no other pods.
+        let all = || vec![Toleration { operator: Some("Exists".into()), ..Toleration::default() }];
+        spec.tolerations = Some(if daemon.tolerations.is_empty() { all() } else { daemon.tolerations.clone() });
+        spec.priority_class_name = Some(PRIORITY.into());
         spec.security_context = Some(PodSecurityContext { run_as_user: Some(0), ..PodSecurityContext::default() });
     }
     template

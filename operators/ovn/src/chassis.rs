@@ -15,7 +15,7 @@ use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::cluster::is_alive;
+use crate::cluster::lost_in;
 use crate::daemons::CONTROLLER;
 use crate::layout::{Database, Layout};
 use crate::remote::{self, Ask, Members, Order, Row, Told, What};
@@ -78,7 +78,10 @@ impl Controller for AllChassis {
         let step = Step::new("OVSConnected").childless();
         let plan = Plan::new().resync(Some(RESYNC));
         let plan = remembered(plan, inputs);
-        let mut plan = match row(layout, inputs) {
+        let row = row(layout, inputs);
+        // A chassis that is well is asked about again no later than it would count as lost.
+        let lost_in = row.as_ref().ok().and_then(|row| lost_in((*row)?, inputs.now));
+        let mut plan = match row {
             Err(wait) => plan.step(step.undecided([wait])),
             Ok(None) => plan.step(step.wait(unregistered(layout, inputs))),
             Ok(Some(row)) => {
@@ -87,15 +90,14 @@ impl Controller for AllChassis {
                     Ok(beat) if row.heartbeat > 0 => plan.status("lastHeartbeat", time(beat)),
                     _ => plan,
                 };
-                if is_alive(row, inputs.now) {
+                if lost_in.is_some() {
                     plan.step(step.done(format!("follows the southbound database, on the {} datapath", datapath(row))))
                 } else {
                     plan.step(step.wait(lost(layout, inputs, row)))
                 }
             }
         };
-        let is_well = plan.steps.iter().all(|step| step.waits.is_empty());
-        plan.requeue_after = (!is_well).then_some(SOON);
+        plan.requeue_after = Some(lost_in.unwrap_or(SOON));
         plan
     }
 

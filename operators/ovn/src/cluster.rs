@@ -357,8 +357,14 @@ fn told(plan: Plan, layout: &Layout, inputs: &Inputs<OVNCluster>, north: &Decisi
 
 /// Whether a chassis has caught up with the database lately.
 pub(crate) fn is_alive(row: &Row, now: jiff::Timestamp) -> bool {
-    let lost = i64::try_from(LOST_AFTER.as_millis()).unwrap_or(i64::MAX);
-    row.heartbeat > 0 && now.as_millisecond() - row.heartbeat < lost
+    lost_in(row, now).is_some()
+}
+
+/// How long it takes until a chassis counts as lost, if it does not catch up again. `None` if it does already.
+pub(crate) fn lost_in(row: &Row, now: jiff::Timestamp) -> Option<Duration> {
+    let lost = row.heartbeat.saturating_add(i64::try_from(LOST_AFTER.as_millis()).unwrap_or(i64::MAX));
+    let left = u64::try_from(lost.saturating_sub(now.as_millisecond())).ok();
+    left.filter(|left| row.heartbeat > 0 && *left > 0).map(Duration::from_millis)
 }
 
 /// Whether something runs another image than the one that is asked for.

@@ -1,5 +1,7 @@
 //! Plans, and what members are told to do, from what they say.
 
+mod chassis;
+
 use c5c3_api::ovn::OVNCluster;
 use c5c3_kit::inputs::Found;
 use c5c3_kit::{Controller, Inputs, Verdict};

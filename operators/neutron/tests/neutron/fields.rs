@@ -102,7 +102,12 @@ const FIELDS: &[Row] = &[
         Refused("add vlan to typeDrivers"),
     ),
     ("metadataAgent.nodeSelector", AGENT, r#"{"metadataAgent": {"nodeSelector": {"a": "b"}}}"#, Effect),
-    ("metadataAgent.tolerations", AGENT, r#"{"metadataAgent": {"tolerations": [{"operator": "Exists"}]}}"#, Effect),
+    (
+        "metadataAgent.tolerations",
+        AGENT,
+        r#"{"metadataAgent": {"tolerations": [{"key": "a", "operator": "Exists"}]}}"#,
+        Effect,
+    ),
     (
         "metadataAgent.resources.requests",
         AGENT,

@@ -183,6 +183,20 @@ fn the_agent_of_metadata_runs_on_hypervisors_and_has_no_account_of_the_control_p
 }
 
 #[test]
+fn the_agent_runs_on_nodes_with_taints_unless_the_spec_names_the_ones_that_it_tolerates() {
+    let tolerations = |agent: &Value| {
+        let plan = world().plan(&neutron(&json!({ "metadataAgent": agent }))).unwrap();
+        let set = plan.children().find(|child| child.resource.kind == "DaemonSet").unwrap();
+        let pod = &set.object.data["spec"]["template"]["spec"];
+        assert_eq!(pod["priorityClassName"], "system-node-critical");
+        pod["tolerations"].clone()
+    };
+    assert_eq!(tolerations(&json!({})), json!([{"operator": "Exists"}]));
+    let one = json!([{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]);
+    assert_eq!(tolerations(&json!({ "tolerations": one })), one);
+}
+
+#[test]
 fn the_agent_waits_for_the_secret_that_nova_makes_and_nothing_else_does() {
     let plan = world().without("nova-metadata-proxy").plan(&neutron(&json!({"metadataAgent": {}}))).unwrap();
     let said = said(&plan).join("\n");

@@ -1,9 +1,9 @@
 //! The life of an OVNCluster on a whole API server, with members that pretend.
 
+mod upgrade;
 mod world;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use c5c3_api::ovn::{OVNChassis, OVNCluster};
@@ -14,11 +14,12 @@ use c5c3_kit::run::RunOptions;
 use c5c3_operator_ovn::operator;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::{NAMESPACE, World};
@@ -157,29 +158,42 @@ async fn a_node_has_a_chassis_that_is_deleted_with_it() {
     assert!(all.get("hv-1").await.is_ok());
 }
 
-/// A client that passes on that many requests that change something, and then none at all: the operator is dead, and `died` says so.
-fn mortal(client: Client, writes: usize, died: Arc<Notify>) -> Client {
-    let left = Arc::new(AtomicUsize::new(writes));
-    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let (client, left, died) = (client.clone(), left.clone(), died.clone());
+/// A client of an operator that dies with its first change: an object that is newer than `newest`, a deletion, or an order to a
+/// member. Then nothing of it reaches the API any more, and `died` says so.
+fn mortal(client: Client, newest: u64, died: Arc<Notify>) -> Client {
+    let dead = Arc::new(Mutex::new(false));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (client, dead, died) = (client.clone(), dead.clone(), died.clone());
         async move {
-            let is_write = request.method() != http::Method::GET;
-            let spent = |left: usize| if is_write { left.checked_sub(1) } else { Some(left).filter(|left| *left > 0) };
-            if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spent).is_err() {
-                died.notify_one();
-                return std::future::pending().await;
+            if request.method() == http::Method::GET || request.uri().path().contains("/events") {
+                return client.send(request).await;
             }
-            client.send(request).await
+            // One at a time, so that no other write is under way when it dies.
+            let mut dead = dead.lock().await;
+            if *dead {
+                std::future::pending::<()>().await;
+            }
+            let has_no_version = request.method() == http::Method::DELETE || request.uri().path().contains("/proxy");
+            let (parts, body) = client.send(request).await?.into_parts();
+            let body = body.collect_bytes().await?;
+            let object: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let version = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+            if parts.status.is_success() && (has_no_version || version > Some(newest)) {
+                *dead = true;
+                died.notify_one();
+            }
+            Ok::<_, kube::Error>(http::Response::from_parts(parts, Body::from(body)))
         }
     });
     Client::new(service, NAMESPACE)
 }
 
-/// Runs operators that die after ever more writes, until one lives long enough.
+/// Runs operators that die of their first change, until there is nothing to change.
 async fn by_mortals(world: &World, members: i32, deaths: &mut usize) {
-    for writes in 1..400 {
+    for _ in 0..400 {
         let died = Arc::new(Notify::new());
-        let _running = operate(mortal(world.client.clone(), writes, died.clone()));
+        let newest = clusters(world).list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+        let _running = operate(mortal(world.client.clone(), newest.parse().unwrap(), died.clone()));
         let ready = move |cluster: Option<&OVNCluster>| cluster.is_some_and(|cluster| is_ready(cluster, members));
         tokio::select! {
             ready = Box::pin(await_condition(clusters(world), "ovn", ready)) => return drop(ready.unwrap()),
@@ -204,7 +218,7 @@ async fn operators_that_die_at_any_point_of_growing_and_shrinking_make_one_clust
         let sizes: Vec<usize> = facts.clusters.values().map(Vec::len).collect();
         assert_eq!(sizes, [usize::try_from(members).unwrap(); 2], "{:?}", facts.clusters);
     }
-    assert!(deaths > 20, "{deaths} is not many");
+    assert!(deaths >= 50, "{deaths} is not many");
     let sets: Api<StatefulSet> = Api::namespaced(world.client.clone(), NAMESPACE);
     let replicas = sets.get("ovn-nb").await.unwrap().spec.unwrap().replicas;
     assert_eq!(replicas, Some(3));

@@ -36,6 +36,8 @@ pub struct Facts {
     pub orders: Vec<String>,
     /// The names in the southbound database.
     pub chassis: Vec<String>,
+    /// Workloads whose pods are not replaced.
+    pub held: Vec<String>,
     next_id: u32,
 }
 
@@ -150,8 +152,8 @@ impl World {
         let (client, facts) = (cluster.client(), Arc::<Mutex<Facts>>::default());
         let tasks = vec![
             tokio::spawn(stateful_sets(client.clone(), facts.clone())),
-            tokio::spawn(all_available::<Deployment>(client.clone())),
-            tokio::spawn(all_available::<DaemonSet>(client.clone())),
+            tokio::spawn(all_available::<Deployment>(client.clone(), facts.clone())),
+            tokio::spawn(all_available::<DaemonSet>(client.clone(), facts.clone())),
         ];
         Self { cluster, client, facts, tasks }
     }
@@ -191,7 +193,9 @@ async fn stateful_sets(client: Client, facts: Arc<Mutex<Facts>>) {
             let (name, count) = (set.name_any(), spec.replicas.unwrap_or(1));
             let status = json!({"status": {"observedGeneration": set.metadata.generation, "replicas": count,
                 "updatedReplicas": count, "readyReplicas": count, "availableReplicas": count}});
-            let _ = sets.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await;
+            if !is_held(&facts, &name) {
+                let _ = sets.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await;
+            }
         }
         for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
             if wanted.contains_key(&pod.name_any()) {
@@ -312,14 +316,19 @@ fn respond(
     }
 }
 
+fn is_held(facts: &Mutex<Facts>, workload: &str) -> bool {
+    facts.lock().unwrap().held.iter().any(|held| held == workload)
+}
+
 /// Says of every workload that it is available.
-async fn all_available<K: Resource<DynamicType = ()>>(client: Client) {
+async fn all_available<K: Resource<DynamicType = ()>>(client: Client, facts: Arc<Mutex<Facts>>) {
     let api: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &ApiResource::erase::<K>(&()));
     loop {
         for object in api.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
             let (count, generation) =
                 (object.data["spec"]["replicas"].as_i64().unwrap_or(1), object.metadata.generation);
-            if object.data["status"]["observedGeneration"].as_i64() == generation {
+            let is_current = object.data["status"]["observedGeneration"].as_i64() == generation;
+            if is_current || is_held(&facts, &object.name_any()) {
                 continue;
             }
             let status = if K::kind(&()) == "DaemonSet" {
