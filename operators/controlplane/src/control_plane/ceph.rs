@@ -53,18 +53,25 @@ fn is_asked_for(spec: &ControlPlaneSpec) -> bool {
         || volumes.unwrap_or_default().iter().any(|backend| backend.secret_ref.is_none())
 }
 
-/// Whether a service stores something in Ceph, with a key that is not its own affair.
+/// Whether a service stores something in Ceph, with a key that is not its own affair. What asks for it by a field of its own is
+/// never dropped for a template that says otherwise: both are then told as a conflict.
 fn stores(spec: &ControlPlaneSpec, service: &str) -> bool {
     let Some(services) = &spec.services else { return false };
     match service {
         "glance" => services.glance.as_ref().is_some_and(|glance| {
-            let in_files = glance.backend.as_ref().is_some_and(|backend| backend.r#type == ImageStore::File);
             let template = glance.template.0.get("storage").and_then(|storage| storage.get("backend"));
-            glance.enabled && !in_files && template.is_none_or(|backend| backend == "rbd")
+            let is_asked = match &glance.backend {
+                Some(backend) => backend.r#type == ImageStore::Rbd,
+                None => template.is_none_or(|backend| backend == "rbd"),
+            };
+            glance.enabled && is_asked
         }),
         "cinder" => services.cinder.as_ref().is_some_and(|cinder| {
-            let all_have_keys = !cinder.backends.is_empty() && cinder.backends.iter().all(|it| it.secret_ref.is_some());
-            cinder.enabled && !all_have_keys && !cinder.template.0.contains_key("backends")
+            let is_asked = match cinder.backends.as_slice() {
+                [] => !cinder.template.0.contains_key("backends"),
+                backends => backends.iter().any(|backend| backend.secret_ref.is_none()),
+            };
+            cinder.enabled && is_asked
         }),
         "nova" => services.nova.as_ref().is_some_and(|nova| nova.enabled && !nova.template.0.contains_key("storage")),
         _ => false,
@@ -119,7 +126,7 @@ fn backups(spec: &ControlPlaneSpec) -> Option<String> {
     is_ours.then(|| backup["pool"].as_str().unwrap_or("backups").to_owned())
 }
 
-/// The pools that Cinder writes to with the key of ours.
+/// The pools of volumes that Cinder writes to with the key of ours.
 fn volume_pools(spec: &ControlPlaneSpec) -> Vec<String> {
     let backends = spec.services.as_ref().and_then(|services| services.cinder.as_ref()).map(|cinder| &cinder.backends);
     let keyless = backends.into_iter().flatten().filter(|backend| backend.secret_ref.is_none());
@@ -127,7 +134,6 @@ fn volume_pools(spec: &ControlPlaneSpec) -> Vec<String> {
     if pools.is_empty() {
         pools.push(volumes(spec));
     }
-    pools.extend(backups(spec));
     pools.sort();
     pools.dedup();
     pools
@@ -147,7 +153,8 @@ fn caps(spec: &ControlPlaneSpec, service: &str) -> BTreeMap<String, String> {
     let caps = match service {
         "glance" => with(vec![images.clone()], None, vec![images]),
         "cinder" => {
-            let own = [volumes, vec![servers]].concat();
+            let backups = backups(spec).filter(|pool| !volumes.contains(pool));
+            let own = volumes.into_iter().chain(backups).chain([servers]).collect::<Vec<_>>();
             with(own.clone(), Some(&read), own)
         }
         _ => with([vec![servers.clone()], volumes].concat(), Some(&read), vec![servers]),

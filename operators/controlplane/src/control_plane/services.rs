@@ -275,11 +275,11 @@ pub(super) fn cinder(part: &Part, spec: &mut Spec, cloud: &Cloud) {
         ([], rbd) => rbd.into_iter().map(|rbd| json!({"name": "ceph", "rbd": rbd})).collect(),
         (backends, _) => backends
             .iter()
-            .filter_map(|backend| {
+            .map(|backend| {
                 let pool = backend.pool.as_ref().unwrap_or(&pool);
                 let own = backend.secret_ref.as_ref().map(|own| json!({"pool": pool, "cephSecretRef": own}));
                 // Without a key of its own, and without one for all, it has one that is made for Cinder.
-                Some(json!({"name": backend.name, "rbd": own.or_else(|| ceph::rbd(cloud, part, pool))?}))
+                json!({"name": backend.name, "rbd": own.or_else(|| ceph::rbd(cloud, part, pool))})
             })
             .collect(),
     };

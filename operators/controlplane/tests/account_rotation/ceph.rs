@@ -1,5 +1,6 @@
 //! Users of Ceph: a ControlPlane makes and deletes them, the test plays Rook, and a Glance uses them.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use c5c3_api::ext::rook::{CephClient, CephCluster, NAMESPACE};
@@ -44,6 +45,7 @@ impl Site<Images> {
             rotation: "glance-ceph-rotation",
             target: "glance-ceph-credentials",
             service: c5c3_operator_glance::operator,
+            is_used: AtomicBool::new(false),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! What becomes of passwords, volumes and keys when something is lost, switched off or deleted.
 
+use c5c3_api::ext::rook::NAMESPACE;
 use c5c3_harness::Fault;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::json;
 
-use crate::stage::{Stage, small};
+use crate::stage::{Stage, foreign, small};
 
 #[tokio::test]
 async fn a_root_password_that_is_lost_is_asked_for_and_not_made_up_again() {
@@ -74,6 +75,43 @@ async fn a_control_plane_goes_in_reverse_order_and_leaves_its_data() {
     // Another one of the same name goes on with it.
     stage.ready(home, &small()).await;
     assert_eq!(stage.password(home).await, password);
+}
+
+#[tokio::test]
+async fn pools_of_ceph_stay_with_what_is_in_them_when_their_users_go() {
+    let stage = Stage::set().await;
+    let (home, rook) = (stage.cluster.namespace(), stage.cluster.namespace_named(NAMESPACE).await.unwrap());
+    if rook != NAMESPACE {
+        eprintln!("skipped: on another cluster the namespace of Rook is not the test's own");
+        return;
+    }
+    for plural in ["cephclusters", "cephblockpools", "cephclients"] {
+        stage.cluster.install(&foreign("ceph.rook.io", plural)).await.unwrap();
+    }
+    let object = |kind: &str, spec| json!({"apiVersion": "ceph.rook.io/v1", "kind": kind, "spec": spec});
+    let pools = ["images", "volumes"].map(|name| ("CephBlockPool", name, json!({"replicated": {"size": 1}})));
+    for (kind, name, spec) in [("CephCluster", "rook-ceph", json!({"mon": {"count": 1}}))].into_iter().chain(pools) {
+        let (api, params) = (stage.api(&rook, kind), PatchParams::apply("someone"));
+        api.patch(name, &params, &Patch::Apply(object(kind, spec))).await.unwrap();
+        let ready = Patch::Merge(json!({"status": {"phase": "Ready", "observedGeneration": 1}}));
+        api.patch_status(name, &PatchParams::default(), &ready).await.unwrap();
+    }
+    for policy in ["Retain", "Delete"] {
+        let services = json!({"keystone": {}, "glance": {"backend": {"type": "rbd"}}, "cinder": {}});
+        stage.apply(home, &json!({"deletionPolicy": policy, "services": services})).await;
+        for user in ["CephClient/glance", "CephClient/cinder"] {
+            stage.until_there(&rook, user).await;
+        }
+        stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+        stage.until_gone(home, "ControlPlane/lab").await;
+        for user in ["CephClient/glance", "CephClient/cinder"] {
+            stage.until_gone(&rook, user).await;
+        }
+        for kept in ["CephCluster/rook-ceph", "CephBlockPool/images", "CephBlockPool/volumes"] {
+            let found = stage.get(&rook, kept).await.unwrap_or_else(|| panic!("{kept} is gone with {policy}"));
+            assert_eq!(found.metadata.deletion_timestamp, None, "{kept} with {policy}");
+        }
+    }
 }
 
 #[tokio::test]

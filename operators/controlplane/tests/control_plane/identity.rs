@@ -8,6 +8,8 @@ use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::RunOptions;
 use c5c3_openstack::{Clients, Options};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -92,6 +94,14 @@ impl Cloud {
         all
     }
 
+    /// How a Secret with a clouds.yaml signs in; null before there is one.
+    async fn clouds(&self, secret: &str) -> Value {
+        let secrets: Api<Secret> = Api::namespaced(self.stage.client.clone(), self.home());
+        let data = secrets.get_opt(secret).await.unwrap().and_then(|secret| secret.data).unwrap_or_default();
+        let file = data.get("clouds.yaml").map(|file| serde_json::from_slice::<Value>(&file.0).unwrap());
+        file.map(|file| file["clouds"]["openstack"].clone()).unwrap_or_default()
+    }
+
     fn users(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.keystone.all("users").iter().map(|user| user["name"].as_str().unwrap().to_owned()).collect();
@@ -127,6 +137,14 @@ async fn a_service_is_in_the_catalog_with_its_region_has_a_user_and_starts_with_
     stage.until("they have their roles", async || keystone.all("role_assignments").len() == 4).await;
     stage.until_there(home, "Placement/placement").await;
     assert_eq!(keystone.all("application_credentials").len(), 2, "it starts with its credential");
+    stage
+        .until("the operator itself signs in with a credential", async || {
+            let clouds = cloud.clouds("k-orc-clouds-yaml").await;
+            clouds["auth_type"] == "v3applicationcredential"
+                && clouds["auth"]["application_credential_secret"].is_string()
+                && clouds["auth"].get("password").is_none()
+        })
+        .await;
     stage.is_ready(home, "Placement/placement").await;
     stage.until_reason(home, "Ready", "AllServicesReady").await;
     for condition in ["KORCReady", "CredentialsReady"] {

@@ -247,6 +247,7 @@ pub(crate) fn resource(kind: &str) -> ApiResource {
         "RabbitmqCluster" => ("rabbitmq.com", "v1beta1"),
         "Valkey" => ("cache.cs.sap.com", "v1alpha1"),
         "StatefulSet" => ("apps", "v1"),
+        "CephCluster" | "CephBlockPool" | "CephClient" => ("ceph.rook.io", "v1"),
         "Placement" => ("placement.openstack.c5c3.io", "v1alpha1"),
         "Domain" | "Project" | "Role" | "User" | "RoleAssignment" | "Endpoint" => ("openstack.k-orc.cloud", "v1alpha1"),
         _ => ("", "v1"),

@@ -26,7 +26,7 @@ async fn a_credential_goes_through_a_store_and_a_store_that_is_down_is_named() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let token = store.root_token().expose_secret().to_owned();
     tokio::spawn(store.serve(listener, None, client.clone(), stop.clone()));
-    tokio::spawn(c5c3_providers::run(client.clone(), stop.clone()));
+    tokio::spawn(c5c3_providers::run(client.clone(), Vec::new(), stop.clone()));
     site.create::<Secret>(json!({"metadata": {"name": "key"}, "stringData": {"token": token}})).await;
     let namespace = site.cluster.namespace().to_owned();
     let vault = |server: &str| {

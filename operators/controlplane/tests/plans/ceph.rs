@@ -113,12 +113,17 @@ fn while_a_user_is_rotated_both_exist() {
 }
 
 #[test]
-fn backups_with_the_key_of_volumes_have_their_pool_in_its_rights() {
+fn backups_with_the_key_of_volumes_have_their_pool_in_its_rights_and_in_no_others() {
     let backup = json!({"pool": "attic", "cephSecretRef": {"name": "cinder-ceph-credentials"}});
-    let spec = json!({"services": {"keystone": {}, "cinder": {"template": {"backup": backup}}},
-        "storage": {"storageClusters": ["kiln"]}});
-    let caps = child(&spec, &rook("kiln", &[]), "CephClient", "cinder").unwrap()["spec"]["caps"]["osd"].clone();
-    assert!(caps.as_str().unwrap().contains("profile rbd pool=attic"), "{caps}");
+    let mut services = services();
+    services["cinder"] = json!({"template": {"backup": backup}});
+    let spec = json!({"services": services, "storage": {"storageClusters": ["kiln"]}});
+    let caps = |user: &str| {
+        let caps = child(&spec, &rook("kiln", &[]), "CephClient", user).unwrap()["spec"]["caps"]["osd"].clone();
+        caps.as_str().unwrap().to_owned()
+    };
+    assert!(caps("cinder").contains("profile rbd pool=attic"), "{}", caps("cinder"));
+    assert!(!caps("nova").contains("attic"), "{}", caps("nova"));
 }
 
 #[test]

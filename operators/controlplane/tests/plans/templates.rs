@@ -32,6 +32,27 @@ fn a_second_spelling_in_a_template_is_the_same_field() {
 }
 
 #[test]
+fn storage_in_ceph_that_a_template_has_otherwise_is_refused_and_never_dropped() {
+    let said = |service: &str, written: Value| {
+        let services = json!({"keystone": {}, service: written});
+        plan(&lab(&json!({"services": services})), &[]).map(drop).unwrap_err()
+    };
+    let keyless = json!([{"name": "fast", "type": "rbd"}]);
+    let other = json!({"backends": [{"name": "slow", "rbd": {"cephSecretRef": {"name": "keys"}}}]});
+    let cinder = said("cinder", json!({"backends": keyless, "template": other}));
+    assert!(cinder.starts_with("spec.services.cinder.template.backends: is [{"), "{cinder}");
+    assert!(cinder.ends_with("; remove it; spec.services.cinder.backends decides it"), "{cinder}");
+    for backend in [json!({"type": "rbd"}), json!({"type": "rbd", "pool": "pictures"})] {
+        let template = json!({"storage": {"backend": "file"}});
+        assert_eq!(
+            said("glance", json!({"replicas": 1, "backend": backend, "template": template})),
+            "spec.services.glance.template.storage.backend: is \"file\", and the ControlPlane sets it to \"rbd\" from \
+             spec.services.glance.backend; remove it; spec.services.glance.backend decides it"
+        );
+    }
+}
+
+#[test]
 fn a_field_that_the_control_plane_decides_is_refused_with_both_places() {
     let said = |template: Value| glance(&template).unwrap_err();
     assert_eq!(
