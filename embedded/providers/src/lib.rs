@@ -81,21 +81,42 @@ const PROVIDERS: &[Provider] = &[
     },
 ];
 
-/// The definitions of every kind that is provided here.
-pub fn all_definitions() -> Vec<CustomResourceDefinition> {
-    PROVIDERS.iter().flat_map(|provider| (provider.definitions)()).collect()
+/// The names of the providers.
+pub fn names() -> Vec<&'static str> {
+    PROVIDERS.iter().map(|provider| provider.name).collect()
 }
 
-/// Installs the kinds, then looks after their objects until `stop`. A provider that ends is started again; the others go
-/// on.
-pub async fn run(client: Client, stop: CancellationToken) {
-    while let Err(error) = definitions::install(&client, &all_definitions()).await {
+/// The name of the provider of a kind.
+pub fn provider_of(group: &str, kind: &str) -> Option<&'static str> {
+    let is_it = |one: &CustomResourceDefinition| one.spec.group == group && one.spec.names.kind == kind;
+    PROVIDERS.iter().find(|provider| (provider.definitions)().iter().any(is_it)).map(|provider| provider.name)
+}
+
+/// The definitions of every kind that is provided here.
+pub fn all_definitions() -> Vec<CustomResourceDefinition> {
+    definitions_without(&[])
+}
+
+/// The same without the kinds of the providers that are named: the genuine operators bring theirs along.
+pub fn definitions_without(switched_off: &[String]) -> Vec<CustomResourceDefinition> {
+    running(switched_off).flat_map(|provider| (provider.definitions)()).collect()
+}
+
+/// The providers but those that are named.
+fn running(switched_off: &[String]) -> impl Iterator<Item = &'static Provider> {
+    PROVIDERS.iter().filter(|provider| !switched_off.iter().any(|name| name == provider.name))
+}
+
+/// Installs the kinds, then looks after their objects until `stop`, but for those of the providers that are switched off. A
+/// provider that ends is started again; the others go on.
+pub async fn run(client: Client, switched_off: Vec<String>, stop: CancellationToken) {
+    while let Err(error) = definitions::install(&client, &definitions_without(&switched_off)).await {
         tracing::warn!(%error, "cannot install the kinds of providers; it is tried again");
         if !pause(&stop).await {
             return;
         }
     }
-    join_all(PROVIDERS.iter().map(|provider| keep_running(provider, client.clone(), stop.clone()))).await;
+    join_all(running(&switched_off).map(|provider| keep_running(provider, client.clone(), stop.clone()))).await;
 }
 
 async fn keep_running(provider: &'static Provider, client: Client, stop: CancellationToken) {

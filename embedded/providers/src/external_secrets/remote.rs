@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::Error;
 use crate::http::{HttpError, Server, encoded, trusting};
 use crate::objects;
-use crate::store::ACCOUNT;
+use crate::store::{ACCOUNT, AUDIENCE};
 
 /// What External Secrets writes beside a secret that it looks after.
 const OURS: (&str, &str) = ("managed-by", "external-secrets");
@@ -140,13 +140,14 @@ async fn trust(client: &Client, vault: &Vault, home: &Home<'_>) -> Result<Option
 /// Whose token is sent: the namespace and the name of a service account, and the audiences.
 ///
 /// Without a reference it is External Secrets' own, for the server that an administrator of the cluster names. Whoever may
-/// write a SecretStore names any server, and would be given what lets External Secrets in elsewhere.
+/// write a SecretStore names any server, and would be given what lets External Secrets in elsewhere. Its audience is that of
+/// stores: no server can use it at the API.
 fn account<'a>(auth: &'a KubernetesAuth, home: &Home<'_>) -> Result<(String, &'a str, Vec<String>), Error> {
     match (&auth.service_account_ref, home.kind) {
         (Some(account), _) => {
             Ok((home.namespace(account.namespace.as_deref())?, account.name.as_str(), account.audiences.clone()))
         }
-        (None, StoreKind::ClusterSecretStore) => Ok((ACCOUNT.to_owned(), ACCOUNT, Vec::new())),
+        (None, StoreKind::ClusterSecretStore) => Ok((ACCOUNT.to_owned(), ACCOUNT, vec![AUDIENCE.to_owned()])),
         (None, _) => Err(Error::Missing(
             "spec.provider.vault.auth.kubernetes.serviceAccountRef: a SecretStore must name a service account of its \
              namespace; External Secrets' own is for ClusterSecretStores"
@@ -194,15 +195,16 @@ mod tests {
         let of = |kind: StoreKind, reference: Value| {
             let auth = json!({"mountPath": "kubernetes", "role": "r", "serviceAccountRef": reference});
             let auth: KubernetesAuth = serde_json::from_value(auth).unwrap();
-            account(&auth, &Home { kind, namespace: "home" }).map(|(namespace, name, _)| format!("{namespace}/{name}"))
+            let account = account(&auth, &Home { kind, namespace: "home" });
+            account.map(|(namespace, name, audiences)| format!("{namespace}/{name} for {audiences:?}"))
         };
         let own = of(StoreKind::ClusterSecretStore, Value::Null);
-        assert_eq!(own.unwrap(), "external-secrets/external-secrets");
+        assert_eq!(own.unwrap(), r#"external-secrets/external-secrets for ["vault"]"#, "not for the API");
         let refused = of(StoreKind::SecretStore, Value::Null).unwrap_err().to_string();
         assert!(refused.contains("serviceAccountRef: a SecretStore must name a service account"), "{refused}");
         // Another namespace's account is not a SecretStore's to use.
         let named = of(StoreKind::SecretStore, json!({"name": "external-secrets", "namespace": "external-secrets"}));
-        assert_eq!(named.unwrap(), "home/external-secrets");
+        assert_eq!(named.unwrap(), "home/external-secrets for []", "as the reference says");
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{ACCOUNT, LOGIN, ROLE};
+use super::{ACCOUNT, AUDIENCE, LOGIN, ROLE};
 use crate::failure::Error;
 use crate::objects::child;
 
@@ -72,7 +72,8 @@ fn store(port: u16, authority: &str) -> Value {
             "path": "kv-v2",
             "caBundle": ByteString(authority.as_bytes().to_vec()),
             "auth": {"kubernetes": {
-                "mountPath": LOGIN, "role": ROLE, "serviceAccountRef": {"name": ACCOUNT, "namespace": ACCOUNT},
+                "mountPath": LOGIN, "role": ROLE,
+                "serviceAccountRef": {"name": ACCOUNT, "namespace": ACCOUNT, "audiences": [AUDIENCE]},
             }},
         }}},
     })

@@ -43,6 +43,10 @@ use vault::State;
 /// The namespace and the service account of External Secrets.
 pub(crate) const ACCOUNT: &str = "external-secrets";
 
+/// Whom tokens are for that service accounts log in with. A token for the API itself is taken, too: as with OpenBao, whose roles
+/// ask for no audience unless they are told to.
+pub(crate) const AUDIENCE: &str = "vault";
+
 /// The role that External Secrets of a cluster logs in by.
 pub(crate) const ROLE: &str = "eso-control-plane";
 

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use percent_encoding::percent_decode_str;
@@ -21,8 +21,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::Store;
 use super::ask::{Answer, Ask, Form, Verb};
+use super::{AUDIENCE, Store};
 
 /// The largest request: OpenBao takes 32 MiB, which no one needs for a secret.
 const LARGEST: usize = 1 << 20;
@@ -126,11 +126,8 @@ async fn log_in(store: Arc<Store>, client: Client, login: &str, body: &Value) ->
     let (Some(role), Some(token)) = (body["role"].as_str(), body["jwt"].as_str()) else {
         return Answer::refusal(400, &["missing role or jwt"]);
     };
-    let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
-    let review = TokenReview { spec, ..TokenReview::default() };
-    let reviewed = Api::<TokenReview>::all(client).create(&PostParams::default(), &review).await;
-    let status = match reviewed {
-        Ok(review) => review.status.unwrap_or_default(),
+    let status = match review(client, token).await {
+        Ok(status) => status,
         Err(error) => {
             tracing::warn!(%error, "a service account's token cannot be reviewed");
             return Answer::refusal(500, &["the cluster does not answer"]);
@@ -147,6 +144,18 @@ async fn log_in(store: Arc<Store>, client: Client, login: &str, body: &Value) ->
     let (login, role, namespace, name) = (login.to_owned(), role.to_owned(), namespace.to_owned(), name.to_owned());
     let answered = tokio::task::spawn_blocking(move || store.log_in(&login, &role, &namespace, &name));
     answered.await.unwrap_or_else(|_| Answer::refusal(500, &["internal error"]))
+}
+
+/// Whose token it is. Of its audiences one must be that of stores, or that of the API.
+async fn review(client: Client, token: &str) -> kube::Result<TokenReviewStatus> {
+    let reviews = Api::<TokenReview>::all(client);
+    let ask = async |audiences: Option<Vec<String>>| {
+        let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        reviews.create(&PostParams::default(), &review).await.map(|review| review.status.unwrap_or_default())
+    };
+    let for_stores = ask(Some(vec![AUDIENCE.to_owned()])).await?;
+    if for_stores.authenticated == Some(true) { Ok(for_stores) } else { ask(None).await }
 }
 
 fn form(query: &str) -> BTreeMap<String, String> {

@@ -9,4 +9,5 @@ mod mariadb;
 mod rabbitmq;
 mod rook;
 mod stage;
+mod switched_off;
 mod valkey;

@@ -23,7 +23,7 @@ fn galera() -> Value {
 #[tokio::test]
 async fn a_galera_cluster_has_the_names_and_the_status_that_clients_expect() {
     let stage = Stage::set().await;
-    stage.cluster.inject(Fault::lose_answer().to("post", "/secrets"));
+    stage.cluster.inject(Fault::lose_answer().to("patch", "/secrets"));
     stage.cluster.inject(Fault::answer(500).to("patch", "/statefulsets").times(2));
     stage.create::<MariaDB>(galera()).await;
     let mariadb = stage.ready::<MariaDB>("ledger").await.status.unwrap();

@@ -71,7 +71,7 @@ impl Stage {
         tokio::spawn(c5c3_controllers::run(client.clone(), options, stop.clone()));
         let (pretending, until) = (client.clone(), stop.clone());
         tokio::spawn(async move { until.run_until_cancelled(Box::pin(pretended::node(pretending))).await });
-        tokio::spawn(c5c3_providers::run(client.clone(), stop.clone()));
+        tokio::spawn(c5c3_providers::run(client.clone(), Vec::new(), stop.clone()));
         Self { cluster, client, _volumes: volumes, _stop: stop.drop_guard() }
     }
 
