@@ -1,5 +1,6 @@
 //! Whether the machine can run a cluster, and what to do about it if not. Looks only; touches nothing.
 
+mod devices;
 mod forwarding;
 
 use std::fs;
@@ -68,6 +69,7 @@ impl std::fmt::Display for Finding {
 pub fn examine(folder: &Folder) -> Vec<Finding> {
     let mut findings =
         vec![root(), packages(), kernel(), cgroups(), nftables(), forwarding(), memory(), disk(folder.path()), git()];
+    findings.extend(devices::look(Path::new("/dev")));
     let saved = folder.load();
     match &saved {
         Err(error) => findings.push(Finding::bad("data", error.to_string(), "choose another folder with --data")),
@@ -190,13 +192,16 @@ fn room(check: &'static str, free: u64, least: u64, fix: &str) -> Finding {
     }
 }
 
+/// Another program may have taken the port while the cluster was stopped. The cluster starts nevertheless.
 fn port(port: u16) -> Finding {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => Finding::good("port", format!("127.0.0.1:{port} is free")),
-        Err(error) => Finding::bad(
+        Err(error) => Finding::warning(
             "port",
-            format!("127.0.0.1:{port}, where the API is to be, cannot be had: {error}"),
-            format!("end what listens there (ss -ltnp 'sport = :{port}')"),
+            format!("127.0.0.1:{port}, where the API was, cannot be had: {error}; `c5c3 up` takes another port"),
+            format!(
+                "use the kubeconfig that `c5c3 env` names, not a copy; or end what listens there (ss -ltnp 'sport = :{port}')"
+            ),
         ),
     }
 }
@@ -238,10 +243,15 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_taken_is_named() {
+    fn a_stopped_cluster_whose_port_is_taken_can_start() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::new(&parent.path().join("cluster")).unwrap();
+        folder.create().unwrap();
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let finding = port(taken.local_addr().unwrap().port());
-        assert!(!finding.is_bearable());
-        assert!(finding.seen.contains("cannot be had"), "{finding}");
+        let port = taken.local_addr().unwrap().port();
+        folder.save(&crate::folder::Saved::new(123, port, Vec::new())).unwrap();
+        let finding = examine(&folder).into_iter().find(|finding| finding.check == "port").unwrap();
+        assert!(finding.is_bearable(), "{finding}");
+        assert!(finding.seen.contains(&port.to_string()) && finding.seen.contains("takes another port"), "{finding}");
     }
 }

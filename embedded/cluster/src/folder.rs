@@ -172,6 +172,11 @@ impl Folder {
         self.nodes().join(name)
     }
 
+    /// What a node's own process logs.
+    pub(crate) fn agent_log(&self, node: &str) -> PathBuf {
+        self.node(node).join("agent.log")
+    }
+
     pub(crate) fn control(&self) -> PathBuf {
         self.instance().run().join("control.sock")
     }

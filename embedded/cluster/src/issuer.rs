@@ -15,8 +15,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The namespace of the Secrets of ClusterIssuers.
 const HOME: &str = "cert-manager";
 
-/// Makes the issuer and its authority. Objects that exist already stay as they are, so that people can use an issuer of
-/// their own by the same name.
+/// Makes the issuer and its authority, and ends with `stop`. Objects that exist already stay as they are, so that people can
+/// use an issuer of their own by the same name.
 pub(crate) async fn provide(client: Client, stop: CancellationToken) {
     for object in objects() {
         while let Err(error) = create(&client, &object).await {
@@ -26,6 +26,7 @@ pub(crate) async fn provide(client: Client, stop: CancellationToken) {
             }
         }
     }
+    stop.cancelled().await;
 }
 
 async fn create(client: &Client, object: &Value) -> Result<(), kube::Error> {

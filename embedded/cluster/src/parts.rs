@@ -33,6 +33,7 @@ pub(crate) async fn start(
     server: &Arc<Server>,
     folder: &Folder,
     saved: &Saved,
+    without_providers: Vec<String>,
     parts: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<(), UpError> {
@@ -40,14 +41,19 @@ pub(crate) async fn start(
     let options = c5c3_controllers::Options::new(folder.volumes());
     // These two keep each of their own parts running.
     parts.spawn(c5c3_controllers::run(client(server, "controllers"), options, stop.clone()));
-    parts.spawn(c5c3_providers::run(client(server, "providers"), stop.clone()));
+    parts.spawn(c5c3_providers::run(client(server, "providers"), without_providers, stop.clone()));
     let (of_scheduler, stopped) = (client(server, "scheduler"), stop.clone());
     parts.spawn(keep_running("scheduler", stop.clone(), move || {
         c5c3_scheduler::run(of_scheduler.clone(), stopped.clone())
     }));
     let host = addresses.bridge().addr();
     start_store(server, folder, host, parts, stop).await?;
-    parts.spawn(issuer::provide(client(server, "up"), stop.clone()));
+    let (of_issuer, stopped) = (client(server, "up"), stop.clone());
+    parts.spawn(keep_running("issuer", stop.clone(), move || issuer::provide(of_issuer.clone(), stopped.clone())));
+    let logs: Vec<PathBuf> =
+        saved.nodes.iter().map(|node| folder.agent_log(&node.name)).chain([folder.log()]).collect();
+    let stopped = stop.clone();
+    parts.spawn(keep_running("logs", stop.clone(), move || rotate_logs(logs.clone(), stopped.clone())));
     let pool = saved.exposed.map_or(Pool::Range(addresses.balancers()), Pool::Exposed);
     let (of_balancers, stopped) = (client(server, "balancers"), stop.clone());
     parts.spawn(keep_running("balancers", stop.clone(), move || {
@@ -147,7 +153,7 @@ async fn start_store(
 }
 
 /// Keeps the logs of the cluster's own processes small, until `stop`.
-pub(crate) async fn rotate_logs(logs: Vec<PathBuf>, stop: CancellationToken) {
+async fn rotate_logs(logs: Vec<PathBuf>, stop: CancellationToken) {
     loop {
         for log in &logs {
             if let Err(error) = c5c3_files::rotate_log(log) {
@@ -163,4 +169,43 @@ pub(crate) async fn rotate_logs(logs: Vec<PathBuf>, stop: CancellationToken) {
 /// The rules by which the machine itself reaches Services.
 pub(crate) fn services_table(folder: &Folder) -> String {
     format!("c5c3-services-{}", folder.instance())
+}
+
+#[cfg(test)]
+mod tests {
+    use c5c3_apiserver::{Config, Storage};
+
+    use super::*;
+
+    async fn until_there_is(file: PathBuf) {
+        let waiting = async {
+            while !file.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+        waited.unwrap_or_else(|_| panic!("there is no {}", file.display()));
+    }
+
+    #[tokio::test]
+    async fn a_store_of_secrets_that_could_not_be_read_is_served_once_it_can_be() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::new(home.path()).unwrap();
+        let sealed = folder.store().join("store.sealed");
+        std::fs::create_dir(folder.store()).unwrap();
+        std::fs::write(&sealed, "damaged").unwrap();
+        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
+        // An address that no cluster on this machine has.
+        start_store(&server, &folder, Ipv4Addr::new(127, 0, 0, 61), &parts, &stop).await.unwrap();
+        // The first attempt makes the key, and fails at the damaged file in the same step.
+        until_there_is(folder.store().join("store.key")).await;
+        assert!(!folder.store().join(store::ADDRESS).exists());
+        std::fs::remove_file(sealed).unwrap();
+        until_there_is(folder.store().join(store::ADDRESS)).await;
+        stop.cancel();
+        parts.close();
+        parts.wait().await;
+        server.stop().await;
+    }
 }

@@ -51,6 +51,8 @@ pub struct Options {
     pub exposure: Option<Exposure>,
     /// Kernel settings that pods may change beside the safe ones; as before when absent.
     pub unsafe_sysctls: Option<Vec<String>>,
+    /// The providers that do not run while this process does: the genuine operators of their kinds take their place.
+    pub without_providers: Vec<String>,
     /// This program, which runs the nodes' agents too.
     pub program: PathBuf,
 }
@@ -166,7 +168,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster, or takes over one whose process was killed. Says what it does.
     pub async fn start(options: Options, say: &(dyn Fn(&str) + Sync)) -> Result<Self, UpError> {
-        let Options { folder, asked, exposure, unsafe_sysctls, program } = options;
+        let Options { folder, asked, exposure, unsafe_sysctls, without_providers, program } = options;
         let begun = now();
         descriptors::raise(None).map_err(UpError::Descriptors)?;
         folder.create()?;
@@ -203,9 +205,7 @@ impl Cluster {
         say(&format!("API        {url} after {:.2} s", now().duration_since(begun).as_secs_f64()));
 
         let (parts, stop) = (TaskTracker::new(), CancellationToken::new());
-        parts::start(&server, &folder, &saved, &parts, &stop).await?;
-        let logs = saved.nodes.iter().map(|node| agent_log(&folder, &node.name)).chain([folder.log()]).collect();
-        parts.spawn(parts::rotate_logs(logs, stop.clone()));
+        parts::start(&server, &folder, &saved, without_providers, &parts, &stop).await?;
         let volumes = folder.volumes();
         c5c3_files::share(&volumes).map_err(|source| UpError::Share { folder: volumes, source })?;
         let agents = launch_agents(&server, &folder, &saved, &programs, &program)?;
@@ -227,10 +227,13 @@ impl Cluster {
         client_as(&self.server, UserInfo::service_account(namespace, name).on_node(node))
     }
 
-    /// Where on this machine a path of a node is, as a `hostPath` volume has it. The node is ready.
-    pub fn place(&self, node: &str, path: &Path) -> Result<PathBuf, UpError> {
-        let root = host_root(&self.folder, node)?;
-        root.place(path).map_err(|source| UpError::HostPath { path: path.to_owned(), source })
+    /// Where on this machine paths of a node are, as `hostPath` volumes have them. The node is ready.
+    pub fn places(&self, node: &str) -> impl Fn(&str) -> Result<PathBuf, UpError> + Send + Sync + 'static {
+        let (folder, node) = (self.folder.clone(), node.to_owned());
+        move |path| {
+            let root = host_root(&folder, &node)?;
+            root.place(Path::new(path)).map_err(|source| UpError::HostPath { path: path.into(), source })
+        }
     }
 
     /// Makes this process less likely to be killed for want of memory than the cluster's pods. Programs that it starts
@@ -258,7 +261,7 @@ impl Cluster {
                     Ok(None) => "it never registered".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                return Err(UpError::Node { name: name.to_owned(), why, log: agent_log(&self.folder, name) });
+                return Err(UpError::Node { name: name.to_owned(), why, log: self.folder.agent_log(name) });
             }
             say(&format!("{name:<10} ready after {:.2} s", now().duration_since(self.begun).as_secs_f64()));
         }
@@ -450,15 +453,11 @@ fn launch_agents(
             unshare: programs.unshare.clone(),
             program: program.to_owned(),
             config,
-            log: agent_log(folder, &node.name),
+            log: folder.agent_log(&node.name),
         });
     }
     kill_stray(&agents.iter().map(|agent| agent.config.clone()).collect::<Vec<_>>());
     Ok(Agents::start(agents))
-}
-
-fn agent_log(folder: &Folder, node: &str) -> PathBuf {
-    folder.node(node).join("agent.log")
 }
 
 fn ready_condition(node: &Node) -> Option<&k8s_openapi::api::core::v1::NodeCondition> {

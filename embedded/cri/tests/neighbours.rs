@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use c5c3_cri::testing::Machine;
 
-/// The machine's end and the neighbour's of the link between them.
+/// The machine's end and the neighbour's of the link between them. Of other tests that may run at the same time none has
+/// 198.51.100.0/24.
 const HERE: &str = "198.51.100.1";
 const THERE: &str = "198.51.100.2";
 

@@ -177,6 +177,11 @@ impl TestCluster {
         self.inner.wire.faults.add(fault);
     }
 
+    /// The faults that are still to strike, with how often. A test that something survives them asserts that none is left.
+    pub fn faults_left(&self) -> Vec<Fault> {
+        self.inner.wire.faults.left()
+    }
+
     /// Takes all faults back.
     pub fn heal(&self) {
         self.inner.wire.faults.clear();

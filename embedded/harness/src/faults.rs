@@ -49,6 +49,9 @@ pub(crate) struct Strike {
     pub(crate) effect: Effect,
 }
 
+/// What clients ask for.
+const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
 impl Fault {
     /// A request is answered with a status such as 409, 410, 429 or 500, and never reaches the server.
     pub fn answer(code: u16) -> Self {
@@ -76,7 +79,11 @@ impl Fault {
 
     /// Strikes requests of this verb (`get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
     /// `deletecollection`) whose path contains this text; without it, any request.
+    ///
+    /// # Panics
+    /// If it is no such verb: the fault would never strike.
     pub fn to(self, verb: &'static str, path: impl Into<String>) -> Self {
+        assert!(VERBS.contains(&verb), "{verb} is none of {VERBS:?}");
         Self { verb: Some(verb), ..self.to_path(path) }
     }
 
@@ -117,6 +124,10 @@ pub(crate) struct Faults(Mutex<Vec<Fault>>);
 impl Faults {
     pub(crate) fn add(&self, fault: Fault) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
+    }
+
+    pub(crate) fn left(&self) -> Vec<Fault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn clear(&self) {
@@ -176,7 +187,9 @@ mod tests {
         assert_eq!(faults.strike("list", MAPS), None);
         assert_eq!(faults.strike("get", "/api/v1/namespaces/orchard/secrets"), None);
         let conflict = Some(Effect::Answer(409));
+        assert_eq!(faults.left().len(), 1);
         assert_eq!(effects(&faults, 4), [None, conflict, conflict, None]);
+        assert!(faults.left().is_empty(), "all of it has struck");
     }
 
     #[test]

@@ -104,3 +104,53 @@ impl Crew {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use c5c3_cri::{Instance, Runtime, Site};
+    use c5c3_harness::TestCluster;
+    use k8s_openapi::api::core::v1::Service;
+    use kube::runtime::reflector::store;
+    use serde_json::json;
+
+    use super::*;
+    use crate::NodeConfig;
+    use crate::voice::Voice;
+
+    fn pod(uid: &str) -> Object {
+        let container = json!({"name": "app", "image": "app:1"});
+        let metadata = json!({"name": uid, "namespace": "default", "uid": uid});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"nodeName": "lion", "containers": [container]}}))
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_comes_after_the_first_list_is_known_to_the_sweep_of_orphans() {
+        let cluster = TestCluster::in_process().await.unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let site = Site::new(Instance::new("zoo").unwrap(), "lion", home.path()).unwrap();
+        let (voice, _speaker) = Voice::new(cluster.client());
+        let config = NodeConfig::new(site, "192.0.2.7".parse().unwrap());
+        let runtime = Runtime::at(&home.path().join("nobody.sock"));
+        let node = Arc::new(Node::new(cluster.client(), runtime, config, store::<Service>().0, voice));
+        let folder = |uid: &str| node.folders.pod(uid);
+        for uid in ["listed", "late", "gone"] {
+            std::fs::create_dir_all(folder(uid)).unwrap();
+        }
+        let mut crew =
+            Crew { node: Arc::clone(&node), workers: HashMap::new(), tasks: JoinSet::new(), listed: None, swept: None };
+        for event in [Event::Init, Event::InitApply(pod("listed")), Event::InitDone, Event::Apply(pod("late"))] {
+            crew.hear(event);
+        }
+        let swept = async {
+            while crew.swept.as_ref().and_then(Weak::upgrade).is_some() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), swept).await.expect("the sweep ends");
+        let left = ["listed", "late", "gone"].map(|uid| folder(uid).exists());
+        assert_eq!(left, [true, true, false]);
+    }
+}

@@ -2,6 +2,7 @@
 //! server-side apply ask for, and what operators depend on.
 
 mod access;
+mod advertised;
 mod another;
 mod apply;
 mod definitions;
