@@ -16,7 +16,7 @@ use cluster::{CODES, WHICH};
 pub(crate) use cluster::{ClusterArgs, Listing, LogsArgs, Output, StatusArgs, TargetArgs, WhyArgs, seconds};
 pub(crate) use operators::{
     AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, NodeOptions,
-    OperatorArgs, OvsOptions, ProvidersArgs, ReferenceArgs, TraceOptions, ValidateArgs,
+    OperatorArgs, OvsOptions, ProvidersArgs, ReferenceArgs, TraceOptions, ValidateArgs, WithoutArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary
@@ -139,7 +139,8 @@ pub(crate) enum Command {
     #[command(after_help = crate::scheduler::HELP)]
     Scheduler(crate::scheduler::SchedulerArgs),
     /// Stand in for the operators of MariaDB, RabbitMQ, Valkey, Ceph, cert-manager, External Secrets and Flux, on a cluster without them
-    #[command(after_help = "Example:\n  c5c3 providers --kubeconfig lab.kubeconfig\n\n\
+    #[command(after_help = "Examples:\n  c5c3 providers --kubeconfig lab.kubeconfig\n  \
+        c5c3 providers --kubeconfig lab.kubeconfig --without-provider rook    # where the genuine Rook runs\n\n\
         For development and tests, never for production. It installs the kinds that are missing, and runs until Ctrl-C. \
         Genuine operators of the same kinds must not run beside it. Its servers need the images of `c5c3 image build`.")]
     Providers(ProvidersArgs),
@@ -209,6 +210,8 @@ pub(crate) struct UpArgs {
     /// commas; as before when absent
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) allow_unsafe_sysctls: Option<Vec<String>>,
+    #[command(flatten)]
+    pub(crate) without: WithoutArgs,
     /// Return when the cluster is ready, and leave it running
     #[arg(long)]
     pub(crate) detach: bool,

@@ -103,7 +103,11 @@ fn unread(error: &kube::Error) -> String {
 }
 
 fn state(host: &Hypervisor) -> Option<&Condition> {
-    host.status.as_ref()?.conditions.iter().find(|condition| condition.r#type == "Ready")
+    said(host, "Ready")
+}
+
+fn said<'a>(host: &'a Hypervisor, condition_type: &str) -> Option<&'a Condition> {
+    host.status.as_ref()?.conditions.iter().find(|condition| condition.r#type == condition_type)
 }
 
 fn word(mode: Maintenance) -> String {
@@ -178,25 +182,41 @@ pub(crate) fn drain(args: &DrainArgs) -> Done {
         if args.undo {
             return undo(&hosts, &host).await;
         }
+        if let Some(why) = refused(&host) {
+            return Err(why);
+        }
         print(&plan(&host))?;
         if args.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
-        if host.spec.maintenance == Maintenance::None {
+        let host = if host.spec.maintenance == Maintenance::None {
             let patch = json!({"spec": {"maintenance": "manual", "maintenanceReason": args.reason}});
-            set(&hosts, &args.name, patch).await?;
-        }
+            set(&hosts, &args.name, patch).await?
+        } else {
+            host
+        };
         if args.no_wait && !args.wait {
             return Ok(ExitCode::SUCCESS);
         }
-        follow(&client, &args.name, Duration::from_secs(args.timeout)).await
+        follow(&client, &host, Duration::from_secs(args.timeout)).await
     })?
 }
 
-async fn set(hosts: &Api<Hypervisor>, name: &str, patch: serde_json::Value) -> Result<(), String> {
+/// Why a host is not drained. In maintenance `ha` there never is an Eviction.
+fn refused(host: &Hypervisor) -> Option<String> {
+    let name = host.name_any();
+    (host.spec.maintenance == Maintenance::Ha).then(|| {
+        format!(
+            "the maintenance of {name} is ha: high availability looks after its servers, and none is drained; end it first: \
+             kubectl patch hv {name} --type=merge -p '{{\"spec\": {{\"maintenance\": \"\"}}}}'"
+        )
+    })
+}
+
+async fn set(hosts: &Api<Hypervisor>, name: &str, patch: serde_json::Value) -> Result<Hypervisor, String> {
     let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
     let done = hosts.patch(name, &params, &Patch::Merge(patch)).await;
-    done.map(drop).map_err(|error| format!("cannot change hypervisor {name}: {}", target::root(&error)))
+    done.map_err(|error| format!("cannot change hypervisor {name}: {}", target::root(&error)))
 }
 
 async fn undo(hosts: &Api<Hypervisor>, host: &Hypervisor) -> Done {
@@ -231,21 +251,36 @@ fn plan(host: &Hypervisor) -> String {
     text
 }
 
-/// Shows what changes until the drain is over.
-async fn follow(client: &Client, name: &str, patience: Duration) -> Done {
-    let evictions: Api<Eviction> = Api::all(client.clone());
+/// The Eviction of this drain. That of an earlier one has the same name: it is being deleted, or will be once the operator has seen
+/// the Hypervisor as it was at this generation.
+fn current<'a>(host: &Hypervisor, since: Option<i64>, eviction: Option<&'a Eviction>) -> Option<&'a Eviction> {
+    let is_seen = said(host, "Evicting").is_some_and(|told| told.observed_generation >= since);
+    eviction.filter(|eviction| is_seen && eviction.metadata.deletion_timestamp.is_none())
+}
+
+/// Shows what changes until the drain of a host, as it was when that began, is over.
+async fn follow(client: &Client, begun: &Hypervisor, patience: Duration) -> Done {
+    let (hosts, evictions): (Api<Hypervisor>, Api<Eviction>) = (Api::all(client.clone()), Api::all(client.clone()));
+    let (name, since) = (&begun.name_any(), begun.metadata.generation);
     let (started, mut shown) = (Instant::now(), String::new());
     loop {
+        let host = hosts.get_opt(name).await.map_err(|error| unread(&error))?;
+        let host = host.ok_or_else(|| format!("hypervisor {name} was deleted meanwhile"))?;
+        if host.spec.maintenance == Maintenance::None || refused(&host).is_some() {
+            print(&format!("result: the maintenance of {name} was ended before it was empty\n"))?;
+            return Ok(ExitCode::FAILURE);
+        }
         let eviction = evictions.get_opt(name).await;
         let eviction = eviction.map_err(|error| format!("cannot read the eviction: {}", target::root(&error)))?;
-        let status = eviction.and_then(|eviction| eviction.status).unwrap_or_default();
+        let eviction = current(&host, since, eviction.as_ref());
+        let status = eviction.and_then(|eviction| eviction.status.clone()).unwrap_or_default();
         let now = progress(&status.instances);
         if now != shown {
             print(&now)?;
             shown = now;
         }
-        let said = status.conditions.iter().find(|condition| condition.r#type == "Evicting");
-        match said.and_then(|said| said.reason.as_deref()) {
+        let told = status.conditions.iter().find(|condition| condition.r#type == "Evicting");
+        match told.and_then(|told| told.reason.as_deref()) {
             Some("Succeeded") => {
                 return print(&format!("result: {name} is empty after {} s\n", started.elapsed().as_secs()));
             }
@@ -254,7 +289,7 @@ async fn follow(client: &Client, name: &str, patience: Duration) -> Done {
                 return Ok(ExitCode::FAILURE);
             }
             _ if started.elapsed() > patience => {
-                let why = said.and_then(|said| said.message.clone()).unwrap_or_else(|| absent(name));
+                let why = told.and_then(|told| told.message.clone()).unwrap_or_else(|| absent(name));
                 print(&format!("not done within {} s: {why}\n", patience.as_secs()))?;
                 return Ok(ExitCode::FAILURE);
             }
@@ -319,6 +354,38 @@ mod tests {
         let stuck = json!({"id": "vm-1", "state": "NonMigratable", "attempts": 3, "lastError": "No valid host"});
         let text = held("hv-1", &[serde_json::from_value(stuck).unwrap()]);
         assert!(text.contains("vm-1 after 3 attempts: No valid host"), "{text}");
+    }
+
+    #[test]
+    fn an_eviction_of_an_earlier_drain_says_nothing_of_this_one() {
+        let eviction = |metadata: serde_json::Value| -> Eviction {
+            let told = json!([{"type": "Evicting", "status": "False", "reason": "Succeeded"}]);
+            let object = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Eviction", "metadata": metadata,
+                "spec": {"hypervisor": "hv-1", "reason": "fan"}, "status": {"conditions": told}});
+            serde_json::from_value(object).unwrap()
+        };
+        let seen = |generation: i64| {
+            let told =
+                json!([{"type": "Evicting", "status": "True", "reason": "Running", "observedGeneration": generation}]);
+            host(json!({"conditions": told}))
+        };
+        let (stays, goes) = (
+            eviction(json!({"name": "hv-1"})),
+            eviction(json!({"name": "hv-1", "deletionTimestamp": "2026-01-31T12:00:00Z"})),
+        );
+        assert!(current(&seen(3), Some(3), Some(&stays)).is_some());
+        assert!(current(&seen(4), Some(3), Some(&stays)).is_some());
+        assert!(current(&seen(3), Some(3), Some(&goes)).is_none(), "it is being deleted");
+        assert!(current(&seen(2), Some(3), Some(&stays)).is_none(), "the operator has not seen this maintenance");
+        assert!(current(&host(json!({})), Some(3), Some(&stays)).is_none());
+    }
+
+    #[test]
+    fn a_host_that_high_availability_looks_after_is_not_drained() {
+        let mut host = host(json!({}));
+        assert_eq!(refused(&host), None);
+        host.spec.maintenance = Maintenance::Ha;
+        assert!(refused(&host).unwrap().starts_with("the maintenance of hv-1 is ha"));
     }
 
     #[test]

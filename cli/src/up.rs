@@ -54,13 +54,30 @@ fn runs_already(args: &UpArgs) -> Option<Done> {
         let file = file.display();
         return Some(Err(format!("the cluster runs already: change what runs on it with `kubectl apply -f {file}`")));
     }
-    if args.nodes.is_some() || !args.label.is_empty() || !args.taint.is_empty() {
+    let flags = flags_of_a_start(args);
+    if !flags.is_empty() {
         return Some(Err(format!(
-            "the cluster runs already, and its nodes change when it starts: `c5c3 down{data}` first"
+            "the cluster runs already, and {} cannot change while it runs: `c5c3 down{data}`, then the same command again",
+            flags.join(", ")
         )));
     }
     say(&format!("it runs: process {process}\n\n  eval \"$(c5c3 env{data})\"\n  c5c3 status{data}\n"));
     Some(Ok(ExitCode::SUCCESS))
+}
+
+/// The flags of this command that say what the cluster is, which is decided when it starts.
+fn flags_of_a_start(args: &UpArgs) -> Vec<&'static str> {
+    let given = [
+        ("--nodes", args.nodes.is_some()),
+        ("--label", !args.label.is_empty()),
+        ("--taint", !args.taint.is_empty()),
+        ("--hypervisors", args.hypervisors.is_some()),
+        ("--nic", !args.nic.is_empty()),
+        ("--expose", args.expose.is_some()),
+        ("--allow-unsafe-sysctls", args.allow_unsafe_sysctls.is_some()),
+        ("--without-provider", !args.without.without_provider.is_empty()),
+    ];
+    given.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag).collect()
 }
 
 /// The flag that names a cluster, for commands in messages; empty for the default cluster.
@@ -97,7 +114,14 @@ async fn serve(args: &UpArgs) -> Done {
     let usual_hypervisors = u8::from(!bare && matches!(asked_for(args), Manifest::Cloud));
     let asked = Asked { nodes: args.nodes, hypervisors: args.hypervisors, usual_hypervisors, marks };
     let unsafe_sysctls = args.allow_unsafe_sysctls.clone();
-    let options = Options { folder: folder.clone(), asked, exposure: args.expose, unsafe_sysctls, program };
+    let options = Options {
+        folder: folder.clone(),
+        asked,
+        exposure: args.expose,
+        unsafe_sysctls,
+        without_providers: args.without.without_provider.clone(),
+        program,
+    };
     let cluster = Cluster::start(options, &say).await.map_err(|error| error.to_string())?;
     let stop = CancellationToken::new();
     let outcome = tokio::select! {
@@ -129,6 +153,10 @@ async fn live(
         say(&format!("goes on with {}", found.title()));
     }
     let wanted = found.as_ref().or(wanted);
+    // What is in a file of the user's may have the genuine kinds already.
+    if let Some(wanted) = wanted.filter(|_| args.file.is_none()) {
+        wanted.refuse_without(&args.without.without_provider)?;
+    }
     let operate = async {
         if !args.no_operators {
             operators::install(&client).await?;
@@ -137,8 +165,9 @@ async fn live(
             };
             let (power, served) = (fencing::PowerSwitch::new(folder), folder.path().join("webhooks"));
             let at = webhooks::start(&client, account, &served, power.routes(), &tasks, stop).await?;
-            power.publish(&client, &at).await?;
-            operators::start(cluster, &tasks, stop);
+            let credential = wanted.map_or_else(operators::usual_credential, Wanted::credential);
+            power.publish(&client, &credential.namespace, &at).await?;
+            operators::start(cluster, &credential, &tasks, stop);
         }
         Ok(())
     };
@@ -231,7 +260,32 @@ fn end_of(log: &[u8], begun_at: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn a_cluster_that_runs_refuses_what_only_a_start_changes() {
+        let up = |flags: &str| {
+            let line = ["c5c3", "up"].into_iter().chain(flags.split_whitespace());
+            let Command::Up(args) = Args::try_parse_from(line).unwrap().command else { panic!("it is no `up`") };
+            flags_of_a_start(&args)
+        };
+        assert!(up("--detach --timeout 60 --minimal").is_empty(), "a second start changes nothing");
+        for flag in [
+            "--nodes 2",
+            "--label node-1:a=b",
+            "--taint node-1:a=b:NoSchedule",
+            "--hypervisors 1",
+            "--nic node-1:eth1",
+            "--expose none",
+            "--allow-unsafe-sysctls net.*",
+            "--without-provider rook",
+        ] {
+            assert_eq!(up(flag), [flag.split(' ').next().unwrap()]);
+        }
+    }
 
     #[test]
     fn only_what_this_attempt_logged_is_shown() {

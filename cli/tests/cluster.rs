@@ -217,8 +217,9 @@ struct Neighbour {
 }
 
 impl Neighbour {
-    /// The machine's end of the cable, with two addresses only: where tests run, others are the way out.
-    const LAN: &str = "198.51.100.1";
+    /// The machine's end of the cable, with two addresses only: where tests run, others are the way out. No other test has
+    /// them: 198.51.100.0/24 belongs to embedded/cri/tests/neighbours.rs, which may run at the same time.
+    const LAN: &str = "203.0.113.1";
 
     fn new(it: &Machine) -> Self {
         let name = format!("c5c3-beside-{}", std::process::id());
@@ -226,7 +227,7 @@ impl Neighbour {
         it.ok(&format!(
             "ip netns add {name} && ip link add name lan{0} type veth peer name lan netns {name} &&
             ip addr add {1}/30 dev lan{0} && ip link set lan{0} up &&
-            ip -n {name} addr add 198.51.100.2/30 dev lan && ip -n {name} link set lan up",
+            ip -n {name} addr add 203.0.113.2/30 dev lan && ip -n {name} link set lan up",
             std::process::id(),
             Self::LAN
         ));
@@ -410,5 +411,14 @@ fn a_stateful_set_over_three_nodes_keeps_its_data_whatever_happens() {
     it.kill();
     it.again();
     whole("c5c3 was killed");
+    it.says(starts, &before);
+
+    // A second start changes nothing, and refuses what only a start can change.
+    let process = it.ok("cat data/lock");
+    let said = it.ok("$C5C3 up --bare --detach --data $PWD/data");
+    assert!(said.starts_with(&format!("it runs: process {process}\n")), "{said}");
+    let said = it.ok("$C5C3 up --bare --detach --data $PWD/data --expose none && echo it was ignored || true");
+    assert!(said.contains("--expose cannot change while it runs") && !said.contains("ignored"), "{said}");
+    it.says("cat data/lock", &process);
     it.says(starts, &before);
 }

@@ -145,7 +145,7 @@ async fn every_image_that_a_provider_starts_is_built() {
     c5c3_providers::definitions::install(&client, &c5c3_providers::all_definitions()).await.unwrap();
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
-    tokio::spawn(c5c3_providers::run(client.clone(), stop));
+    tokio::spawn(c5c3_providers::run(client.clone(), Vec::new(), stop));
     create::<MariaDB>(&client, json!({"metadata": {"name": "ledger"}, "spec": {"storage": {"size": "1Gi"}}})).await;
     create::<RabbitmqCluster>(&client, json!({"metadata": {"name": "burrow"}, "spec": {}})).await;
     create::<Valkey>(&client, json!({"metadata": {"name": "larder"}, "spec": {"replicas": 1}})).await;

@@ -80,6 +80,9 @@ fn cortex_is_there(cloud: &Cloud) {
     it.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
     let ready = "{.status.conditions[?(@.type==\"Ready\")].status}";
     it.eventually(&format!("kubectl -n cloud get cortex cortex -o jsonpath='{ready}' 2>/dev/null"), "True");
+    // Cortex leaves out hosts that are not ready.
+    let hosts = format!("kubectl get hv node-1 node-2 -o jsonpath='{{range .items[*]}}{ready} {{end}}' | xargs");
+    it.eventually(&hosts, "True True");
     cloud.settle();
 }
 

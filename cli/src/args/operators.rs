@@ -96,10 +96,20 @@ pub(crate) struct ApiserverArgs {
     pub(crate) log: String,
 }
 
+/// Which providers do not run
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WithoutArgs {
+    /// Do not run a provider, nor install its kinds: for the genuine operator in its place. May be repeated
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(c5c3_providers::names()))]
+    pub(crate) without_provider: Vec<String>,
+}
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ProvidersArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) without: WithoutArgs,
     /// What is logged
     #[arg(long, env = "C5C3_LOG", default_value = "info")]
     pub(crate) log: String,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory, Parser as _};
 
 use super::Args;
 
@@ -171,4 +171,14 @@ fn every_command_has_completions_and_says_what_it_is_for() {
         help.contains("kubectl c5c3") && help.contains("0: ") && help.contains("1: ") && help.contains("2: "),
         "{help}"
     );
+}
+
+#[test]
+fn a_provider_is_switched_off_by_its_name_and_a_slip_is_told_the_nearest() {
+    for command in ["up", "providers"] {
+        let parse = |name: &str| Args::try_parse_from(["c5c3", command, "--without-provider", name]);
+        assert!(c5c3_providers::names().into_iter().all(|name| parse(name).is_ok()), "{command}");
+        let told = parse("rok").unwrap_err().to_string();
+        assert!(told.contains("'rook'") && told.contains("valkey-operator"), "{told}");
+    }
 }

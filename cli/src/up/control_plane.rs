@@ -9,6 +9,7 @@ use c5c3_api::ext::rook::CephCluster;
 use c5c3_cluster::Folder;
 use c5c3_images::Catalogue;
 use c5c3_kit::Probe;
+use c5c3_operator_hypervisor::CloudSecret;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -17,7 +18,7 @@ use kube::discovery::Scope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::{clouds, images, live};
+use super::{clouds, images, live, operators};
 use crate::validate;
 
 /// Who applied it, among the managers of its fields.
@@ -118,6 +119,23 @@ impl Wanted {
         Ok(Some(Self { documents: Vec::new(), plane, has_ceph, publishes }))
     }
 
+    /// Refuses objects of a kind whose provider is switched off.
+    pub(super) fn refuse_without(&self, switched_off: &[String]) -> Result<(), String> {
+        for document in &self.documents {
+            let text = |field: &str| document[field].as_str().unwrap_or_default();
+            let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+            let provider = c5c3_providers::provider_of(group, text("kind"));
+            if let Some(provider) = provider.filter(|provider| switched_off.iter().any(|name| name == provider)) {
+                return Err(format!(
+                    "the built-in cloud has a {}, which --without-provider {provider} leaves nothing to act on; go without the \
+                     flag, or with --file, --minimal or --bare",
+                    text("kind")
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// How it is called in messages.
     pub(super) fn title(&self) -> String {
         format!("controlplane/{} in {}", self.plane.name_any(), self.namespace())
@@ -147,6 +165,17 @@ impl Wanted {
     /// Where its objects are.
     pub(super) fn namespace(&self) -> String {
         self.plane.namespace().unwrap_or_else(|| "openstack".to_owned())
+    }
+
+    /// The Secret with which operators sign in to it.
+    pub(super) fn credential(&self) -> CloudSecret {
+        let usual = operators::usual_credential();
+        let named = self.plane.spec.korc.as_ref().and_then(|korc| korc.cloud_credentials_ref.as_ref());
+        CloudSecret {
+            namespace: self.namespace(),
+            name: named.and_then(|named| named.secret_name.as_ref()).map_or(usual.name, ToString::to_string),
+            cloud: named.and_then(|named| named.cloud_name.clone()).unwrap_or(usual.cloud),
+        }
     }
 
     /// Makes sure that its images are where nodes import them from.
@@ -359,6 +388,33 @@ mod tests {
         {
             assert!(images.contains(&image), "{images:?} lacks {image}");
         }
+    }
+
+    #[test]
+    fn the_built_in_cloud_cannot_go_without_the_provider_of_its_ceph() {
+        let lacks = |manifest, off: &str| Wanted::read(manifest).unwrap().refuse_without(&[off.to_owned()]).err();
+        let said = lacks(Manifest::Cloud, "rook").unwrap();
+        assert!(said.starts_with("the built-in cloud has a CephCluster, which --without-provider rook "), "{said}");
+        assert_eq!((lacks(Manifest::Minimal, "rook"), lacks(Manifest::Cloud, "flux")), (None, None));
+    }
+
+    #[test]
+    fn operators_sign_in_with_the_secret_of_the_control_planes_namespace() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lab.yaml");
+        let told = |korc: &str| {
+            let plane = format!(
+                "{{apiVersion: c5c3.io/v1alpha1, kind: ControlPlane, metadata: {{name: x, namespace: cloud}}, spec: {{
+                services: {{keystone: {{enabled: true}}, placement: {{enabled: true}}}}{korc}}}}}"
+            );
+            std::fs::write(&path, plane).unwrap();
+            let CloudSecret { namespace, name, cloud } = Wanted::read(Manifest::File(&path)).unwrap().credential();
+            format!("{namespace}/{name}/{cloud}")
+        };
+        assert_eq!(told(""), "cloud/k-orc-clouds-yaml/openstack");
+        let named = ", korc: {cloudCredentialsRef: {secretName: keys, cloudName: north}}";
+        assert_eq!(told(named), "cloud/keys/north");
+        assert_eq!(Wanted::read(Manifest::Cloud).unwrap().credential(), operators::usual_credential());
     }
 
     #[test]

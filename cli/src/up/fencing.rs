@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 use c5c3_cluster::{Ask, Folder};
-use c5c3_operator_ha::{FENCING_SECRET, FenceAnswer, FenceRequest, FenceState, NAMESPACE};
+use c5c3_operator_ha::{FENCING_SECRET, FenceAnswer, FenceRequest, FenceState};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use k8s_openapi::ByteString;
 use kube::Client;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq as _;
 
 use super::operators::apply;
@@ -39,26 +39,34 @@ impl PowerSwitch {
         Router::new().route(PATH, post(fence)).with_state(self.clone())
     }
 
-    /// Writes the Secret by which the operator finds the switch.
-    pub(super) async fn publish(&self, client: &Client, at: &(SocketAddr, ByteString)) -> Result<(), String> {
-        let (address, authority) = at;
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    /// Writes the Secret by which the operator finds the switch, where it looks for it.
+    pub(super) async fn publish(
+        &self,
+        client: &Client,
+        namespace: &str,
+        at: &(SocketAddr, ByteString),
+    ) -> Result<(), String> {
+        for object in self.objects(namespace, at) {
+            apply(client, &object)
+                .await
+                .map_err(|error| format!("cannot publish the power switch of nodes: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// The Secret, and its namespace, which is there before the cloud is.
+    fn objects(&self, namespace: &str, (address, authority): &(SocketAddr, ByteString)) -> [Value; 2] {
         let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-            "metadata": {"name": FENCING_SECRET, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/part-of": "c5c3"}},
+            "metadata": {"name": FENCING_SECRET, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}},
             "data": {
                 "url": bytes(&format!("https://{address}{PATH}")),
                 "token": bytes(self.token.expose_secret()),
                 "ca.crt": authority,
             },
         });
-        for object in [namespace, secret] {
-            apply(client, &object)
-                .await
-                .map_err(|error| format!("cannot publish the power switch of nodes: {error}"))?;
-        }
-        Ok(())
+        [json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}), secret]
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -89,6 +97,18 @@ async fn fence(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_switch_is_found_in_the_namespace_of_the_cloud() {
+        let data = tempfile::tempdir().unwrap();
+        let switch = PowerSwitch::new(&Folder::new(data.path()).unwrap());
+        let at = ("10.123.0.1:9443".parse().unwrap(), ByteString(b"authority".to_vec()));
+        let [namespace, secret] = switch.objects("orchard", &at);
+        assert_eq!(
+            (&namespace["metadata"]["name"], &secret["metadata"]["namespace"]),
+            (&json!("orchard"), &json!("orchard"))
+        );
+    }
 
     #[tokio::test]
     async fn nothing_is_switched_off_without_the_token_and_nothing_is_confirmed_that_did_not_happen() {

@@ -6,6 +6,7 @@ use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::RunOptions;
 use c5c3_kit::{Settings, hash};
+use c5c3_operator_hypervisor::{CloudSecret, Settings as Hypervisors};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -74,15 +75,49 @@ pub(super) async fn apply(client: &Client, object: &Value) -> Result<(), kube::E
     api.patch(text("/metadata/name"), &params, &Patch::Apply(object)).await.map(drop)
 }
 
-/// Starts them, each with its own account.
-pub(super) fn start(cluster: &Cluster, tasks: &TaskTracker, stop: &CancellationToken) {
+/// The credential of a cloud that nothing is known of yet: a cluster without a ControlPlane may get one.
+pub(super) fn usual_credential() -> CloudSecret {
+    Hypervisors::default().cloud
+}
+
+/// What the operator of hypervisors is told.
+fn hypervisors(credential: &CloudSecret) -> Hypervisors {
+    let agent_namespaces = vec![credential.namespace.clone()];
+    Hypervisors { cloud: credential.clone(), agent_namespaces, ..Hypervisors::default() }
+}
+
+/// How an operator runs. All look after every namespace; that of high availability has its Secrets in the cloud's.
+fn options(name: &str, credential: &CloudSecret) -> RunOptions {
+    let namespace = (name == "ha").then(|| credential.namespace.clone());
+    RunOptions { namespace, ..RunOptions::default() }
+}
+
+/// Starts them, each with its own account. `credential` is that of the cloud whose hypervisors are looked after.
+pub(super) fn start(cluster: &Cluster, credential: &CloudSecret, tasks: &TaskTracker, stop: &CancellationToken) {
+    hypervisors(credential).set();
     let (metrics, readiness) = (Metrics::default(), Readiness::default());
     for (name, operator) in operator::named() {
         let client = cluster.account(manifests::embedded_home(name), &manifests::account_name(name, &operator));
         let (metrics, readiness, stop) = (metrics.clone(), readiness.clone(), stop.clone());
+        let settings = Settings { options: options(name, credential), election: None };
         tasks.spawn(async move {
-            let settings = Settings { options: RunOptions::default(), election: None };
             operator.run(client, settings, metrics, readiness, stop).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reaches_nova_is_told_the_namespace_of_the_cloud() {
+        let credential = CloudSecret { namespace: "orchard".into(), ..usual_credential() };
+        let told = hypervisors(&credential);
+        assert_eq!((told.cloud.namespace.as_str(), told.agent_namespaces), ("orchard", vec!["orchard".to_owned()]));
+        for name in operator::names() {
+            let wanted = if name == "ha" { Some("orchard") } else { None };
+            assert_eq!(options(name, &credential).namespace.as_deref(), wanted, "{name}");
+        }
     }
 }

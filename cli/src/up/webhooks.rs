@@ -28,8 +28,9 @@ use tokio_util::task::TaskTracker;
 use super::operators::apply;
 use crate::{manifests, operator, rules};
 
-/// How long the certificate is good for. A new one is written with each start.
-const LIFE: Duration = Duration::from_hours(24 * 365);
+/// How long the certificate is good for: as long as its authority. A new one is written with each start, and none while the
+/// cluster runs. Once it has expired nothing is refused any more, and nothing says so: the webhooks' failure policy is `Ignore`.
+const LIFE: Duration = Duration::from_hours(24 * 3650);
 
 /// What the registration is called.
 const NAME: &str = "c5c3-operators";
@@ -241,6 +242,18 @@ mod tests {
         };
         assert!(refused.contains("already has controlplane/lab") && refused.contains("another namespace"), "{refused}");
         stop.cancel();
+    }
+
+    #[test]
+    fn the_certificate_of_the_webhooks_outlives_the_longest_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = certify(folder.path()).unwrap();
+        let served = std::fs::read_to_string(folder.path().join("tls.crt")).unwrap();
+        let nine_years = Timestamp::now() + jiff::SignedDuration::from_hours(24 * 365 * 9);
+        for pem in [served.as_str(), std::str::from_utf8(&authority.0).unwrap()] {
+            let until = c5c3_auth::Issued::read(pem).unwrap().until();
+            assert!(until > nine_years, "{until}");
+        }
     }
 
     #[test]

@@ -154,24 +154,37 @@ fn objects(machine: &Machine) -> Vec<(String, String)> {
     objects
 }
 
+/// The namespaces whose pods are searched: the cloud's, and Rook's where there is one.
+const NAMESPACES: [&str; 2] = ["cloud", "rook-ceph"];
+
+/// What all pods and the cluster's own processes have written.
 fn logs(machine: &Machine) -> Vec<(String, String)> {
-    let pods = machine.ok("kubectl -n cloud get pods -o name");
-    let mut logs: Vec<(String, String)> = Vec::new();
-    for pod in pods.lines() {
-        // One that was being ended when they were listed may be gone.
-        let log = format!("kubectl -n cloud logs {pod} --all-containers");
-        let now = machine.ok(&format!("{log} || ! kubectl -n cloud get {pod}"));
-        let before =
-            machine.ok(&format!("kubectl -n cloud logs {pod} --all-containers --previous 2>/dev/null || true"));
-        logs.push((format!("the log of {pod}"), now + &before));
-    }
+    let mut logs: Vec<(String, String)> = NAMESPACES.iter().flat_map(|namespace| of_pods(machine, namespace)).collect();
     let keystone = logs.iter().filter(|(name, _)| name.contains("keystone-api"));
     assert!(keystone.map(|(_, log)| log.len()).sum::<usize>() > 0, "Keystone says nothing");
-    for file in ["c5c3.log", "nodes/node-1/agent.log"] {
-        let path = machine.data().join(file);
-        logs.push((file.to_owned(), fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))));
+    let nodes = fs::read_dir(machine.data().join("nodes")).unwrap().map(|node| node.unwrap().path().join("agent.log"));
+    let nodes: Vec<_> = nodes.collect();
+    assert!(!nodes.is_empty(), "no node was looked at");
+    for path in nodes.into_iter().chain([machine.data().join("c5c3.log")]) {
+        let log = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        logs.push((path.display().to_string(), log));
     }
     logs
+}
+
+/// The logs of a namespace's pods; none of a namespace that does not exist.
+fn of_pods(machine: &Machine, namespace: &str) -> Vec<(String, String)> {
+    let kubectl = format!("kubectl -n {namespace}");
+    let pods = machine.ok(&format!("{kubectl} get pods -o name 2>/dev/null"));
+    let log = |pod: &str| {
+        // One that was being ended when they were listed may be gone, and one that waits to start has none.
+        let log = format!("{kubectl} logs {pod} --all-containers");
+        let phase = format!("{kubectl} get {pod} --ignore-not-found -o jsonpath='{{.status.phase}}'");
+        let now = machine.ok(&format!("{log} || case \"$({phase})\" in ''|Pending) ;; *) exit 1;; esac"));
+        let before = machine.ok(&format!("{log} --previous 2>/dev/null || true"));
+        (format!("the log of {namespace}/{pod}"), now + &before)
+    };
+    pods.lines().map(log).collect()
 }
 
 /// The arguments and the environment of every process on the machine, those of containers among them.

@@ -8,9 +8,14 @@ use std::time::{Duration, Instant};
 /// How many take turns, so that one that waits for an answer does not hold up the next.
 const CLIENTS: u32 = 20;
 
+/// The share of the rate that has to be reached on average, in percent: what is late is made up for, so that less than this means
+/// that the services did not keep up, on two busy cores, too.
+const LEAST_SHARE: u32 = 50;
+
 /// A load of requests at a fixed rate.
 pub struct Load {
     what: &'static str,
+    wanted: u32,
     begun: Instant,
     stop: Arc<AtomicBool>,
     failures: Arc<Mutex<Vec<String>>>,
@@ -43,10 +48,10 @@ impl Load {
                 done
             })
         });
-        Self { what, begun, stop: stop.clone(), failures: failures.clone(), clients: clients.collect() }
+        Self { what, wanted: rate, begun, stop: stop.clone(), failures: failures.clone(), clients: clients.collect() }
     }
 
-    /// Ends the load, and prints what it was.
+    /// Ends the load, prints what it was, and asserts that it was a load.
     pub fn end(self) -> Vec<String> {
         let seconds = self.begun.elapsed().as_secs_f64();
         self.stop.store(true, Ordering::SeqCst);
@@ -54,11 +59,18 @@ impl Load {
         let failures = std::mem::take(&mut *self.failures.lock().unwrap());
         let rate = f64::from(u32::try_from(done).unwrap()) / seconds;
         eprintln!(
-            "{}: {done} requests in {seconds:.0} s, {rate:.1} a second, {} of which failed",
+            "{}: {done} requests in {seconds:.0} s, {rate:.1} of {} a second, {} of which failed",
             self.what,
+            self.wanted,
             failures.len()
         );
         assert!(done > 20, "{}: {done} requests", self.what);
+        let least = f64::from(self.wanted * LEAST_SHARE) / 100.0;
+        assert!(
+            rate >= least,
+            "{}: {rate:.1} requests a second, and {least:.1} are the least: {failures:#?}",
+            self.what
+        );
         failures
     }
 }

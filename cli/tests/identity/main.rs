@@ -148,6 +148,8 @@ fn many_resources_are_available_soon_and_ask_little(cloud: &Cloud) {
     let api = "app.kubernetes.io/name=keystone,app.kubernetes.io/component=api";
     let requests = format!("kubectl -n cloud logs -l {api} -c api --tail=-1 | grep -c ' /v3/' || true");
     let number = |text: &str| text.trim().parse::<u32>().unwrap();
+    let pods = format!("kubectl -n cloud get pods -l {api} -o name");
+    let serving = cloud.machine.ok(&pods);
     let before = number(&cloud.machine.ok(&requests));
     let (begun, time) = (Instant::now(), cloud.machine.ok("date -u +%Y-%m-%dT%H:%M:%SZ"));
     cloud.machine.ok("kubectl -n cloud annotate projects.openstack.k-orc.cloud --all look=again > annotated.txt");
@@ -157,8 +159,10 @@ fn many_resources_are_available_soon_and_ask_little(cloud: &Cloud) {
         time.trim()
     );
     cloud.machine.eventually(&synced, &MANY.to_string());
-    let asked = number(&cloud.machine.ok(&requests)) - before;
+    let asked = number(&cloud.machine.ok(&requests)).saturating_sub(before);
     let seconds = begun.elapsed().as_secs_f64();
+    cloud.machine.says(&pods, &serving);
+    assert!(asked > 0, "Keystone was not asked, or its log was begun again");
     eprintln!(
         "a resync of {MANY} projects: {asked} requests in {seconds:.1} s, {:.1} a second",
         f64::from(asked) / seconds

@@ -28,34 +28,52 @@ const CLIENT_FOLLOWS: &str = "
     address=$(kubectl -n cloud get service keystone -o jsonpath='{.spec.clusterIP}')
     grep -q \"$password\" data/clouds.yaml && grep -q \"//$address:\" data/clouds.yaml && echo follows";
 
-/// Whether an event says that a change of this object did not last.
-macro_rules! corrected {
-    ($object:literal) => {
-        concat!("kubectl -n cloud get events | grep DriftCorrected | grep -q '", $object, " was ' && echo told")
-    };
-}
-
 /// Kills a program of a pod from outside, where it may be the first process, and waits until its container has started again.
+/// Images have no `pgrep`.
 macro_rules! killed {
     ($pod:literal, $program:literal) => {
         concat!(
             "set -e
+            pod=",
+            $pod,
+            "
             restarts='{.status.containerStatuses[0].restartCount}'
-            uid=$(kubectl -n cloud get pod ",
-            $pod,
-            " -o jsonpath='{.metadata.uid}')
-            before=$(kubectl -n cloud get pod ",
-            $pod,
-            " -o jsonpath=$restarts)
+            uid=$(kubectl -n cloud get pod $pod -o jsonpath='{.metadata.uid}')
+            before=$(kubectl -n cloud get pod $pod -o jsonpath=$restarts)
             pids=$(grep -l -- \"pod$uid\" /proc/[0-9]*/cgroup 2>/dev/null | cut -d/ -f3)
             kill -9 $(for pid in $pids; do grep -q -x ",
             $program,
             " /proc/$pid/comm && echo $pid; done)
-            kubectl -n cloud wait --for=jsonpath=$restarts=$((before + 1)) --timeout=120s pod ",
-            $pod
+            kubectl -n cloud wait --for=jsonpath=$restarts=$((before + 1)) --timeout=120s pod $pod
+            kubectl -n cloud wait --for=condition=Ready --timeout=120s pod $pod"
         )
     };
 }
+
+/// Deletes an object without waiting, and then waits until another one is in its place.
+macro_rules! replaced {
+    ($object:literal) => {
+        heals(
+            concat!(
+                "kubectl -n cloud get ",
+                $object,
+                " -o jsonpath='{.metadata.uid}' > uid && kubectl -n cloud delete ",
+                $object,
+                " --wait=false"
+            ),
+            concat!(
+                "uid=$(kubectl -n cloud get ",
+                $object,
+                " -o jsonpath='{.metadata.uid}') && [ \"$uid\" != \"$(cat uid)\" ] && echo another"
+            ),
+            "another",
+        )
+    };
+}
+
+/// Whether the pods of the infrastructure are ready; those that were deleted are gone by then.
+const INFRASTRUCTURE_IS_READY: &str = "kubectl -n cloud get pod mariadb-0 memcached-0 rabbitmq-server-0 valkey-valkey-primary-0 \
+    -o jsonpath='{.items[*].status.conditions[?(@.type==\"Ready\")].status}'";
 
 pub const FAULTS: &[Fault] = &[
     // Pods.
@@ -65,16 +83,31 @@ pub const FAULTS: &[Fault] = &[
         KEYSTONE_PODS,
         "1",
     ),
-    fault("kubectl -n cloud delete pod mariadb-0 memcached-0 rabbitmq-server-0 valkey-valkey-primary-0"),
+    heals(
+        "kubectl -n cloud delete pod mariadb-0 memcached-0 rabbitmq-server-0 valkey-valkey-primary-0",
+        INFRASTRUCTURE_IS_READY,
+        "True True True True",
+    ),
     // Processes that die.
-    fault("kubectl -n cloud exec deploy/keystone-api -c api -- sh -c 'kill -9 $(pgrep -o uwsgi)' || true"),
-    fault("kubectl -n cloud exec mariadb-0 -- sh -c 'kill -9 $(pgrep -x mariadbd)' || true"),
-    fault("kubectl -n cloud exec memcached-0 -- sh -c 'kill -9 $(pgrep -x memcached)' || true"),
+    fault(killed!(
+        "$(kubectl -n cloud get pods -l app.kubernetes.io/component=api -o jsonpath='{.items[0].metadata.name}')",
+        "uwsgi"
+    )),
+    fault(killed!("mariadb-0", "mariadbd")),
+    fault(killed!("memcached-0", "memcached")),
     fault(killed!("rabbitmq-server-0", "beam.smp")),
     fault(killed!("valkey-valkey-primary-0", "valkey-server")),
     // Secrets that are lost.
-    fault("kubectl -n cloud delete secret keystone-fernet-keys keystone-credential-keys"),
-    fault("kubectl -n cloud delete secret keystone-db-credentials"),
+    heals(
+        "kubectl -n cloud delete secret keystone-fernet-keys keystone-credential-keys",
+        "kubectl -n cloud get secret keystone-fernet-keys keystone-credential-keys -o name | xargs",
+        "secret/keystone-fernet-keys secret/keystone-credential-keys",
+    ),
+    heals(
+        "kubectl -n cloud delete secret keystone-db-credentials",
+        "kubectl -n cloud get secret keystone-db-credentials -o name",
+        "secret/keystone-db-credentials",
+    ),
     heals("kubectl -n cloud delete secret keystone-admin-credentials", CLIENT_FOLLOWS, "follows"),
     heals(
         "kubectl -n cloud delete secret mariadb-root-credentials",
@@ -95,8 +128,8 @@ pub const FAULTS: &[Fault] = &[
     ),
     // Objects that are lost.
     heals("kubectl -n cloud delete service keystone", CLIENT_FOLLOWS, "follows"),
-    fault("kubectl -n cloud delete keystone keystone --wait=false"),
-    fault("kubectl -n cloud delete mariadb mariadb --wait=false"),
+    replaced!("keystone/keystone"),
+    replaced!("mariadb/mariadb"),
     // Changes by hand.
     heals(
         "kubectl -n cloud scale deployment keystone-api --replicas=3",
@@ -120,7 +153,8 @@ pub const FAULTS: &[Fault] = &[
     ),
     heals(
         "kubectl -n cloud set image deployment/keystone-api api=other:1",
-        corrected!("deployment/keystone-api"),
+        "! kubectl -n cloud get deployment keystone-api -o jsonpath='{.spec.template.spec.containers[*].image}' | grep other \
+         && kubectl -n cloud get events | grep DriftCorrected | grep -q 'deployment/keystone-api was ' && echo told",
         "told",
     ),
     heals(
@@ -150,16 +184,16 @@ pub const FAULTS: &[Fault] = &[
         "kubectl -n cloud get deployment keystone-api -o jsonpath='{.spec.template.spec.containers[0].env[?(@.name==\"EXTRA\")].value}'",
         "1",
     ),
+    // The whole process. A start that names no ControlPlane goes on with the oldest that is there.
+    fault(
+        "pid=$(cat data/lock); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done
+        $C5C3 up --detach --data $PWD/data >said && grep -x 'goes on with controlplane/lab in cloud' said",
+    ),
     // All of it: with `Retain`, which is the default, data and what holds it stay.
     heals(
         "kubectl -n cloud delete controlplane lab --timeout=180s && kubectl apply -f plane.yaml",
         "kubectl -n cloud get controlplane lab -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'",
         "True",
-    ),
-    // The whole process.
-    fault(
-        "pid=$(cat data/lock); kill -9 $pid; while kill -0 $pid 2>/dev/null; do sleep 0.05; done; \
-        $C5C3 up -f $PWD/plane.yaml --detach --data $PWD/data",
     ),
 ];
 
