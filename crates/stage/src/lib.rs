@@ -3,6 +3,7 @@
 
 mod common;
 mod fields;
+mod installs;
 mod mortal;
 mod stage;
 mod upgrades;

@@ -4,17 +4,13 @@ use c5c3_api::openstack::ServiceObject;
 use c5c3_kit::{Child, Plan};
 use c5c3_service::component::{Component, Kind};
 use c5c3_service::{Instance, ReleaseOptions, Service};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::Resource;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::wait::Condition;
-use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use crate::mortal::Mortal;
+use crate::installs::LIVES;
 use crate::{Stage, World, file, merge};
-
-/// More changes than any upgrade makes.
-const LIVES: usize = 300;
 
 /// The components of an object, in the order in which an upgrade replaces them.
 fn components<S: Service>(object: &Value) -> Vec<Component> {
@@ -170,7 +166,7 @@ where
         loop {
             lives += 1;
             assert!(lives < LIVES, "the upgrade does not end: {:?}", self.jobs.ended());
-            let is_over = self.live_until_a_change(to).await;
+            let is_over = self.live_until_a_change(runs(to)).await;
             self.is_in_order(&components::<S>(&object), to).await;
             if is_over {
                 break;
@@ -185,19 +181,6 @@ where
         ran.sort();
         assert!(ran.windows(2).all(|pair| pair[0] != pair[1]), "a Job ran twice: {ran:?}");
         bases
-    }
-
-    /// Runs an operator until it has changed something, or the upgrade is over: then it says so.
-    async fn live_until_a_change(&self, to: &str) -> bool {
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), "cloud");
-        let newest = maps.list(&ListParams::default()).await.expect("a list").metadata.resource_version;
-        let newest = newest.and_then(|version| version.parse().ok()).expect("a list has a version");
-        let mortal = Mortal::new(self.client.clone(), newest);
-        let _running = self.operate_as(mortal.client, None);
-        tokio::select! {
-            () = mortal.died.notified() => false,
-            _ = self.until(runs(to)) => true,
-        }
     }
 
     /// Holds what runs to the order of an upgrade.

@@ -2,7 +2,7 @@
 
 use c5c3_kit::testing::{FakeApi, Fault};
 
-use crate::bench::{Bench, key, lines, press};
+use crate::bench::{Bench, deployment, key, press};
 
 #[tokio::test]
 async fn a_conflict_on_the_finalizer_starts_over_with_the_new_object() {
@@ -81,14 +81,11 @@ async fn a_clean_stop_finishes_what_is_under_way() {
     let mut bench = Bench::start();
     bench.api.put(&key());
     bench.api.put(&press(3));
-    bench.until_reason("WaitingForDeployment").await;
-    assert!(bench.readiness.is_ready());
+    bench.api.wait_until("the deployment is there", |api| api.get(&deployment()).is_some()).await;
+    assert!(bench.condition("Ready").is_null(), "the reconcile has not come to its end: {}", bench.status());
     bench.stop.cancel();
     (&mut bench.task).await.unwrap();
-    bench.writes();
-    bench.api.put(&press(9));
-    tokio::task::yield_now().await;
-    assert!(lines(&bench.writes()).is_empty());
+    assert_eq!(bench.condition("Ready")["reason"], "WaitingForDeployment", "{}", bench.status());
 }
 
 #[tokio::test]
