@@ -272,7 +272,11 @@ fn deployment(installation: &Installation) -> Value {
                     "name": "operator",
                     "image": image(),
                     "args": args,
-                    "env": [field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")],
+                    "env": [
+                        field("POD_NAME", "metadata.name"),
+                        field("POD_NAMESPACE", "metadata.namespace"),
+                        field("POD_UID", "metadata.uid"),
+                    ],
                     "ports": [{"name": "http", "containerPort": PORT}],
                     "livenessProbe": probe("/healthz"),
                     "readinessProbe": probe("/readyz"),

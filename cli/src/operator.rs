@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use c5c3_kit::http::{self, Readiness};
-use c5c3_kit::leader::Election;
+use c5c3_kit::leader::{Election, OwnPod};
 use c5c3_kit::logging::{self, Format};
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::RunOptions;
@@ -116,7 +116,7 @@ async fn serve(args: OperatorArgs) -> Done {
     let work = operators.iter().map(|operator| {
         let upstreams = args.orc.election(&identity).filter(|_| operator.name() == c5c3_operator_orc::NAME);
         let own = || Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity);
-        let election = (!args.no_leader_election).then(|| upstreams.unwrap_or_else(own));
+        let election = (!args.no_leader_election).then(|| upstreams.unwrap_or_else(own).in_pod(own_pod()));
         let options =
             RunOptions { namespace: args.namespace.clone(), concurrency: args.concurrency, ..RunOptions::default() };
         let settings = Settings { options, election };
@@ -159,6 +159,15 @@ pub(crate) async fn stop_asked() {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+}
+
+/// The pod that we run in, if this is the program of its container: `init` is then the parent, or there is none. A second one, started
+/// by `kubectl exec`, must not take the Lease of the first.
+pub(crate) fn own_pod() -> Option<OwnPod> {
+    let is_program = std::process::id() == 1 || std::os::unix::process::parent_id() == 1;
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let (namespace, name, uid) = (variable("POD_NAMESPACE")?, variable("POD_NAME")?, variable("POD_UID")?);
+    is_program.then_some(OwnPod { namespace, name, uid })
 }
 
 pub(crate) fn hostname() -> String {

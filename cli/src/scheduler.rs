@@ -59,8 +59,8 @@ pub(crate) struct SchedulerArgs {
     /// For how long Decisions are kept
     #[arg(long, value_name = "DURATION", default_value = "168h", value_parser = seconds)]
     decision_age: i64,
-    /// Secret with the clouds.yaml of an administrator in Nova, which Deschedulings are carried out with
-    #[arg(long, value_name = "NAME", default_value = "k-orc-admin-clouds-yaml")]
+    /// Secret with the clouds.yaml of a user with the role admin in Nova, which Deschedulings are carried out with
+    #[arg(long, value_name = "NAME", default_value_t = DeschedulingSettings::default().clouds_secret)]
     clouds_secret: String,
     /// How often detectors judge hosts, and migrations are followed
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = seconds)]
@@ -118,7 +118,7 @@ async fn serve(args: &SchedulerArgs) -> Done {
         tokens: args.token_file.clone(),
         election: (!args.no_leader_election).then(|| {
             let identity = format!("{}_{:016x}", operator::hostname(), rand::random::<u64>());
-            Election::new(&args.namespace, "cortex-scheduler", identity)
+            Election::new(&args.namespace, "cortex-scheduler", identity).in_pod(operator::own_pod())
         }),
         promise: duration(args.promise),
         decisions: args.decisions as usize,

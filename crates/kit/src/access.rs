@@ -153,6 +153,7 @@ pub fn lease(name: &str) -> Vec<PolicyRule> {
             ..PolicyRule::default()
         }
     };
-    // A name is not known yet when something is created.
-    vec![rule(&["create"], None), rule(&["get", "list", "update", "watch"], Some(vec![name.to_owned()]))]
+    // A name is not known yet when something is created. Who may delete an object may change its owner, where that is protected.
+    let own = &["get", "list", "update", "watch", "delete"];
+    vec![rule(&["create"], None), rule(own, Some(vec![name.to_owned()]))]
 }

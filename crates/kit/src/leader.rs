@@ -7,6 +7,9 @@
 //!
 //! At rest the holder sends one request for each renewal, and the others none: the holder knows the Lease that it wrote, the
 //! others know it from their watch. It is read again only after a conflict or a failure.
+//!
+//! In a cluster the Lease belongs to the pod of its holder, so that a holder that was killed is replaced before its Lease expires: the
+//! next process of the same container takes it over at once, and when the pod is deleted, Kubernetes deletes the Lease with it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,14 +17,30 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::Client;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use kube::api::{Api, PostParams};
 use kube::core::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Resource, ResourceExt};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// How long the others wait after a Lease was deleted with the pod of its holder: API servers go on accepting the token of a deleted
+/// pod for up to ten seconds, which is how long they remember that it was good.
+const TOKEN_OUTLIVES_POD: Duration = Duration::from_secs(10);
+
+/// The pod that a candidate runs in, as the first process of its container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
 
 /// How a Lease is held.
 #[derive(Clone, Debug)]
@@ -41,6 +60,8 @@ pub struct Election {
     pub renew_period: Duration,
     /// How soon an attempt that failed is repeated.
     pub retry_period: Duration,
+    /// Who owns the Lease while we hold it.
+    owner: Option<OwnerReference>,
 }
 
 impl Election {
@@ -55,7 +76,21 @@ impl Election {
             renew_deadline: Duration::from_secs(50),
             renew_period: Duration::from_secs(30),
             retry_period: Duration::from_secs(2),
+            owner: None,
         }
+    }
+
+    /// The same, held by the pod that we run in. A pod of another namespace cannot own the Lease: it would be deleted at once.
+    #[must_use]
+    pub fn in_pod(mut self, pod: Option<OwnPod>) -> Self {
+        self.owner = pod.filter(|pod| pod.namespace == self.namespace).map(|pod| OwnerReference {
+            api_version: Pod::api_version(&()).into_owned(),
+            kind: Pod::kind(&()).into_owned(),
+            name: pod.name,
+            uid: pod.uid,
+            ..OwnerReference::default()
+        });
+        self
     }
 }
 
@@ -117,21 +152,17 @@ impl Candidate {
         let name = format!("metadata.name={}", self.election.lease);
         let changes = watcher(self.api.clone(), watcher::Config::default().fields(&name)).default_backoff();
         let mut changes = std::pin::pin!(changes);
+        let mut not_before = Instant::now();
         loop {
-            let deadline = self.election.renew_deadline;
-            let tried = tokio::select! {
-                () = stop.cancelled() => return false,
-                tried = tokio::time::timeout(deadline, self.try_hold()) => tried,
-            };
-            let mut pause = self.election.retry_period.mul_f64(rand::random_range(1.0..=1.2));
-            match tried {
-                Ok(Ok(Held::Ours)) => return true,
-                Ok(Ok(Held::Theirs { expires_in })) => pause = pause.max(expires_in),
-                Ok(Ok(Held::Changed)) => {}
-                Ok(Err(error)) => {
-                    tracing::warn!(lease = self.election.lease, %error, "cannot read the lease; trying again");
+            let mut pause = not_before.saturating_duration_since(Instant::now());
+            if pause.is_zero() {
+                match self.attempt(stop).await {
+                    Some(Held::Ours) => return true,
+                    Some(Held::Theirs { expires_in }) => pause = expires_in,
+                    None if stop.is_cancelled() => return false,
+                    Some(Held::Changed) | None => {}
                 }
-                Err(_) => tracing::warn!(lease = self.election.lease, "the API does not answer; trying again"),
+                pause = pause.max(self.election.retry_period.mul_f64(rand::random_range(1.0..=1.2)));
             }
             tokio::select! {
                 () = stop.cancelled() => return false,
@@ -139,11 +170,33 @@ impl Candidate {
                 // Each renewal of the holder is heard of here, and that it hands the Lease back.
                 Some(event) = changes.next() => match event {
                     Ok(Event::Apply(lease) | Event::InitApply(lease)) => self.known = Some(lease),
-                    Ok(Event::Delete(_)) => self.known = None,
+                    Ok(Event::Delete(lease)) => {
+                        self.known = None;
+                        if is_held(&lease) {
+                            not_before = Instant::now() + TOKEN_OUTLIVES_POD;
+                        }
+                    }
                     Ok(Event::Init | Event::InitDone) | Err(_) => {}
                 },
             }
         }
+    }
+
+    /// Tries once to hold the Lease. `None` after a failure, which is logged, and on `stop`.
+    async fn attempt(&mut self, stop: &CancellationToken) -> Option<Held> {
+        let deadline = self.election.renew_deadline;
+        let tried = tokio::select! {
+            () = stop.cancelled() => return None,
+            tried = tokio::time::timeout(deadline, self.try_hold()) => tried,
+        };
+        match tried {
+            Ok(Ok(held)) => return Some(held),
+            Ok(Err(error)) => {
+                tracing::warn!(lease = self.election.lease, %error, "cannot read the lease; trying again");
+            }
+            Err(_) => tracing::warn!(lease = self.election.lease, "the API does not answer; trying again"),
+        }
+        None
     }
 
     /// Renews, and returns when the Lease was lost or could not be renewed in time.
@@ -185,14 +238,25 @@ impl Candidate {
         };
         let spec = found.spec.clone().unwrap_or_default();
         self.observe(&spec);
-        let holder = spec.holder_identity.as_deref().unwrap_or_default();
         let expires_in = self.expires_in(&spec);
-        if !holder.is_empty() && holder != self.election.identity && !expires_in.is_zero() {
+        let is_others = is_held(&found) && spec.holder_identity.as_ref() != Some(&self.election.identity);
+        if is_others && !self.is_of_our_pod(&found) && !expires_in.is_zero() {
             self.known = Some(found);
             return Ok(Held::Theirs { expires_in });
         }
-        let lease = Lease { spec: Some(self.spec(Some(&spec))), metadata: found.metadata };
+        let metadata = ObjectMeta { owner_references: self.owners(), ..found.metadata };
+        let lease = Lease { spec: Some(self.spec(Some(&spec))), metadata };
         self.written(self.api.replace(&self.election.lease, &PostParams::default(), &lease).await)
+    }
+
+    /// Whether our pod owns the Lease. Another holder was then the process before us in our container, which has ended.
+    fn is_of_our_pod(&self, lease: &Lease) -> bool {
+        let own = self.election.owner.as_ref();
+        own.is_some_and(|own| lease.owner_references().iter().any(|owner| owner.uid == own.uid))
+    }
+
+    fn owners(&self) -> Option<Vec<OwnerReference>> {
+        self.election.owner.clone().map(|own| vec![own])
     }
 
     /// What came of a write. What was written is known; after a conflict the Lease is read again.
@@ -241,6 +305,7 @@ impl Candidate {
         let metadata = ObjectMeta {
             name: Some(self.election.lease.clone()),
             namespace: Some(self.election.namespace.clone()),
+            owner_references: self.owners(),
             ..ObjectMeta::default()
         };
         Lease { metadata, ..Lease::default() }
@@ -258,6 +323,8 @@ impl Candidate {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
             spec.renew_time = Some(MicroTime(Timestamp::now()));
+            // It would be deleted with us.
+            lease.metadata.owner_references = None;
             match self.api.replace(&self.election.lease, &PostParams::default(), &lease).await {
                 // Another has taken it meanwhile.
                 Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
@@ -270,6 +337,11 @@ impl Candidate {
             Err(_) => tracing::warn!("cannot release the lease in time; others wait until it expires"),
         }
     }
+}
+
+fn is_held(lease: &Lease) -> bool {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+    holder.is_some_and(|holder| !holder.is_empty())
 }
 
 /// The holder of the Lease, after an attempt to acquire it.

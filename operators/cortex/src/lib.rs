@@ -101,7 +101,7 @@ impl Controller for Cortexes {
             (KindRef::of::<Descheduling>(), "", access::DESCHEDULINGS),
             (KindRef::of::<Descheduling>(), "/status", &["update"]),
             (KindRef::of::<Hypervisor>(), "", access::READ),
-            (KindRef::of::<Lease>(), "", &["create", "get", "list", "update", "watch"]),
+            (KindRef::of::<Lease>(), "", &["create", "get", "list", "update", "watch", "delete"]),
         ]
     }
 

@@ -11,7 +11,8 @@ use c5c3_service::pod::{Mount, Pod, Shared, container, resources, spread};
 use c5c3_service::{Instance, tls};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, HTTPGetAction, Probe, ResourceRequirements, Service, ServicePort, ServiceSpec,
+    Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, Probe, ResourceRequirements,
+    Service, ServicePort, ServiceSpec,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -143,12 +144,14 @@ impl Scheduler<'_> {
         };
         let requests = [("cpu", CPU), ("memory", MEMORY)].map(|(name, size)| (name.to_owned(), Quantity(size.into())));
         let usual = || ResourceRequirements { requests: Some(requests.into()), ..ResourceRequirements::default() };
+        let container = container(COMPONENT, &self.image(), &args, &[]);
         Container {
+            env: Some(container.env.iter().flatten().cloned().chain(own_pod()).collect()),
             ports: Some(vec![port("api", PORT), port("metrics", METRICS_PORT)]),
             resources: Some(resources(self.cortex.spec.resources.as_ref()).unwrap_or_else(usual)),
             readiness_probe: Some(probe("/readyz", 2)),
             liveness_probe: Some(Probe { failure_threshold: Some(6), ..probe("/healthz", 10) }),
-            ..container(COMPONENT, &self.image(), &args, &[])
+            ..container
         }
     }
 
@@ -236,4 +239,15 @@ struct Pods {
     all: i64,
     updated: i64,
     available: i64,
+}
+
+/// What the scheduler is told of its pod, which owns the Lease while it leads.
+fn own_pod() -> impl Iterator<Item = EnvVar> {
+    [("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace"), ("POD_UID", "metadata.uid")]
+        .into_iter()
+        .map(|(name, path)| {
+            let field = ObjectFieldSelector { field_path: path.into(), api_version: Some("v1".into()) };
+            let source = EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() };
+            EnvVar { name: name.into(), value_from: Some(source), ..EnvVar::default() }
+        })
 }

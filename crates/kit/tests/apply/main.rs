@@ -7,6 +7,7 @@ mod fights;
 mod ground;
 mod job_order;
 mod jobs;
+mod leases;
 mod plans;
 mod reads;
 mod steps;

@@ -17,7 +17,6 @@ use crate::press::PressController;
 pub(crate) struct Bench {
     pub(crate) api: FakeApi,
     pub(crate) metrics: Metrics,
-    pub(crate) readiness: Readiness,
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<()>,
 }
@@ -31,15 +30,14 @@ impl Bench {
     pub(crate) fn on(api: FakeApi, election: Option<Election>) -> Self {
         let options =
             RunOptions { debounce: Duration::ZERO, first_retry: Duration::from_millis(2), ..RunOptions::default() };
-        let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
+        let (metrics, stop) = (Metrics::default(), CancellationToken::new());
         let operator = Operator::new("press-operator").controller(|| PressController);
         let settings = Settings { options, election };
-        let (client, token, own_metrics, own_readiness) =
-            (api.client(), stop.clone(), metrics.clone(), readiness.clone());
+        let (client, token, own_metrics) = (api.client(), stop.clone(), metrics.clone());
         let task = tokio::spawn(async move {
-            operator.run(client, settings, own_metrics, own_readiness, token).await;
+            operator.run(client, settings, own_metrics, Readiness::default(), token).await;
         });
-        Self { api, metrics, readiness, stop, task }
+        Self { api, metrics, stop, task }
     }
 
     /// A Press that has come to `Ready`.

@@ -2,7 +2,7 @@
 
 use c5c3_kit::testing::{FakeApi, Fault};
 
-use crate::bench::{Bench, deployment, key, press};
+use crate::bench::{Bench, deployment, key, lines, press};
 
 #[tokio::test]
 async fn a_conflict_on_the_finalizer_starts_over_with_the_new_object() {
@@ -82,10 +82,13 @@ async fn a_clean_stop_finishes_what_is_under_way() {
     bench.api.put(&key());
     bench.api.put(&press(3));
     bench.api.wait_until("the deployment is there", |api| api.get(&deployment()).is_some()).await;
-    assert!(bench.condition("Ready").is_null(), "the reconcile has not come to its end: {}", bench.status());
     bench.stop.cancel();
     (&mut bench.task).await.unwrap();
     assert_eq!(bench.condition("Ready")["reason"], "WaitingForDeployment", "{}", bench.status());
+    bench.writes();
+    bench.api.put(&press(9));
+    tokio::task::yield_now().await;
+    assert!(lines(&bench.writes()).is_empty());
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use c5c3_kit::leader::Election;
+use c5c3_kit::leader::{Election, OwnPod};
 use c5c3_kit::testing::{FakeApi, Fault};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,13 +13,12 @@ use tokio::time::Instant;
 use crate::bench::{Bench, press};
 
 fn election(identity: &str) -> Election {
-    Election {
-        lease_duration: Duration::from_secs(1),
-        renew_deadline: Duration::from_millis(200),
-        renew_period: Duration::from_millis(20),
-        retry_period: Duration::from_millis(20),
-        ..Election::new("orchard", "press-operator", identity)
-    }
+    let mut election = Election::new("orchard", "press-operator", identity);
+    election.lease_duration = Duration::from_secs(1);
+    election.renew_deadline = Duration::from_millis(200);
+    election.renew_period = Duration::from_millis(20);
+    election.retry_period = Duration::from_millis(20);
+    election
 }
 
 fn lease() -> Value {
@@ -117,4 +116,68 @@ async fn at_rest_the_holder_renews_twice_a_minute_with_one_request_and_the_other
     let writes = api.take_writes().len();
     assert!((19..=21).contains(&writes), "{writes} writes in ten minutes");
     assert_eq!(holder(&api), "first");
+}
+
+fn in_pod(identity: &str, pod: &str) -> Election {
+    let pod = OwnPod { namespace: "orchard".into(), name: pod.into(), uid: format!("uid-of-{pod}") };
+    Election::new("orchard", "press-operator", identity).in_pod(Some(pod))
+}
+
+/// A process that leads in a pod, and is killed then; another pod waits.
+async fn killed_in(pod: &str) -> (FakeApi, Bench) {
+    let api = FakeApi::default();
+    let first = Bench::on(api.clone(), Some(in_pod("first", pod)));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    let other = Bench::on(api.clone(), Some(in_pod("other", "pear")));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    first.task.abort();
+    (api, other)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_leader_is_followed_at_once_by_the_next_process_of_its_container() {
+    let (api, other) = killed_in("apple").await;
+    let began = Instant::now();
+    let _next = Bench::on(api.clone(), Some(in_pod("next", "apple")));
+    api.wait_until("the next leads", |api| holder(api) == "next").await;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert_eq!(other.reconciles(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_with_its_pod_is_taken_over_once_the_token_of_the_pod_is_refused() {
+    let (api, other) = killed_in("apple").await;
+    let owner = &api.get(&lease()).unwrap()["metadata"]["ownerReferences"];
+    assert_eq!(
+        *owner,
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "apple", "uid": "uid-of-apple"}]),
+        "Kubernetes deletes it with the pod"
+    );
+    api.delete(&lease());
+    let began = Instant::now();
+    api.wait_until("the other leads", |api| holder(api) == "other").await;
+    let took = began.elapsed();
+    assert!((Duration::from_secs(10)..Duration::from_secs(15)).contains(&took), "{took:?}");
+    assert_eq!(api.get(&lease()).unwrap()["metadata"]["ownerReferences"][0]["name"], "pear");
+    api.put(&press(3));
+    other.until_reason("WaitingForSecret").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_handed_back_does_not_go_with_the_pod() {
+    let api = FakeApi::default();
+    let mut first = Bench::on(api.clone(), Some(in_pod("first", "apple")));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    first.stop.cancel();
+    (&mut first.task).await.unwrap();
+    assert!(api.get(&lease()).unwrap()["metadata"]["ownerReferences"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_does_not_own_a_lease_of_another_namespace() {
+    let pod = OwnPod { namespace: "elsewhere".into(), name: "apple".into(), uid: "uid-of-apple".into() };
+    let api = FakeApi::default();
+    let _first = Bench::on(api.clone(), Some(Election::new("orchard", "press-operator", "first").in_pod(Some(pod))));
+    api.wait_until("first leads", |api| holder(api) == "first").await;
+    assert!(api.get(&lease()).unwrap()["metadata"]["ownerReferences"].is_null(), "it would be deleted at once");
 }
