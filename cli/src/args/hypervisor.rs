@@ -11,7 +11,7 @@ use crate::manifests::Places;
 #[command(next_help_heading = "Of the hypervisor operator")]
 pub(crate) struct HypervisorOperatorArgs {
     /// The Secret with the clouds.yaml that Nova and Placement are called with
-    #[arg(long, value_name = "NAMESPACE/SECRET[/CLOUD]", default_value = "openstack/k-orc-clouds-yaml",
+    #[arg(long, value_name = "NAMESPACE/SECRET[/CLOUD]", default_value = "openstack/hypervisor-operator-clouds-yaml",
         value_parser = CloudSecret::parse)]
     hypervisor_cloud: CloudSecret,
     /// The image of a server that must boot on each new host; no server is booted without it

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use c5c3_api::ext::{rabbitmq, valkey};
 use c5c3_api::openstack::Keystone;
+use c5c3_cortex_server::DeschedulingSettings;
+use c5c3_operator_hypervisor::Settings as Hypervisors;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -90,6 +92,8 @@ impl Search<'_> {
         let consumers: Vec<String> = consumers.collect();
         if !consumers.is_empty() {
             credential.used_by = consumers;
+        } else if credential.used_by.is_empty() {
+            credential.used_by.extend(names.first().and_then(|secret| reader(secret)).map(str::to_owned));
         }
         let made = time(object, "/status/currentCredential/createdAt").or_else(|| time(object, "/status/lastRotation"));
         credential.created = made.or(credential.created);
@@ -261,6 +265,16 @@ impl Search<'_> {
         };
         workloads.filter(has).map(|workload| workload.reference.short()).collect()
     }
+}
+
+/// What reads a Secret by its name from the API, so that no pod mounts it.
+fn reader(secret: &str) -> Option<&'static str> {
+    let readers = [
+        (Hypervisors::default().cloud.name, "operator hypervisor"),
+        (c5c3_operator_ha::CLOUDS_SECRET.to_owned(), "operator ha"),
+        (DeschedulingSettings::default().clouds_secret, "scheduler of Cortex"),
+    ];
+    readers.into_iter().find(|(name, _)| name == secret).map(|(_, reader)| reader)
 }
 
 /// Whether a pod has a Secret, as a volume or in its environment.

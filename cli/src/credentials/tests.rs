@@ -135,6 +135,27 @@ fn an_account_that_is_rotated_is_listed_once_and_the_one_before_it_until_it_is_g
 }
 
 #[test]
+fn a_credential_that_no_pod_mounts_is_used_by_what_reads_it_by_name() {
+    let of = |user: &str, secret: &str| {
+        let spec = json!({"targetServiceUser": format!("{user}-service-user"), "rotationType": "applicationCredential",
+            "targetSecretRef": {"name": secret}});
+        let rest = json!({"spec": spec, "status": {"phase": "Idle", "conditions": ready()}});
+        object("c5c3.io/v1alpha1", "CredentialRotation", &format!("{user}-rotation"), "", &rest)
+    };
+    let programs = [
+        ("cortex", "cortex-clouds-yaml", "scheduler of Cortex"),
+        ("ha-operator", "ha-operator-clouds-yaml", "operator ha"),
+        ("hypervisor-operator", "hypervisor-operator-clouds-yaml", "operator hypervisor"),
+    ];
+    let world = world(programs.iter().flat_map(|(name, secret, _)| [of(name, secret), user(name)]).collect());
+    let found = collect::all(&world, &Secrets::default());
+    let used = found.iter().filter(|one| one.what == super::What::ApplicationCredential);
+    let used: Vec<_> =
+        used.map(|one| (one.owner.as_str(), one.secret.as_deref().unwrap(), one.used_by.join(", "))).collect();
+    assert_eq!(used, programs.map(|(name, secret, by)| (name, secret, by.to_owned())));
+}
+
+#[test]
 fn a_list_is_a_value_too_and_says_what_has_expired() {
     let world = world(cloud());
     let credentials = collect::all(&world, &secrets());

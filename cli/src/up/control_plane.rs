@@ -167,15 +167,9 @@ impl Wanted {
         self.plane.namespace().unwrap_or_else(|| "openstack".to_owned())
     }
 
-    /// The Secret with which operators sign in to it.
+    /// The Secret with which the operator of hypervisors signs in to it. `spec.korc.cloudCredentialsRef` is K-ORC's alone.
     pub(super) fn credential(&self) -> CloudSecret {
-        let usual = operators::usual_credential();
-        let named = self.plane.spec.korc.as_ref().and_then(|korc| korc.cloud_credentials_ref.as_ref());
-        CloudSecret {
-            namespace: self.namespace(),
-            name: named.and_then(|named| named.secret_name.as_ref()).map_or(usual.name, ToString::to_string),
-            cloud: named.and_then(|named| named.cloud_name.clone()).unwrap_or(usual.cloud),
-        }
+        CloudSecret { namespace: self.namespace(), ..operators::usual_credential() }
     }
 
     /// Makes sure that its images are where nodes import them from.
@@ -338,6 +332,7 @@ async fn answers(client: &Client, namespace: &str) -> bool {
         tls: keystone["spec"]["tls"]["enabled"] == true,
         path: "/v3".into(),
         keeps_text: false,
+        interval: Probe::INTERVAL,
     };
     let answer = probe.ask(client).await;
     answer.inspect_err(|said| tracing::debug!(said, "keystone does not answer yet")).is_ok()
@@ -411,9 +406,10 @@ mod tests {
             let CloudSecret { namespace, name, cloud } = Wanted::read(Manifest::File(&path)).unwrap().credential();
             format!("{namespace}/{name}/{cloud}")
         };
-        assert_eq!(told(""), "cloud/k-orc-clouds-yaml/openstack");
+        let own = "cloud/hypervisor-operator-clouds-yaml/openstack";
+        assert_eq!(told(""), own);
         let named = ", korc: {cloudCredentialsRef: {secretName: keys, cloudName: north}}";
-        assert_eq!(told(named), "cloud/keys/north");
+        assert_eq!(told(named), own, "that is K-ORC's");
         assert_eq!(Wanted::read(Manifest::Cloud).unwrap().credential(), operators::usual_credential());
     }
 

@@ -108,7 +108,72 @@ pub(super) fn start(cluster: &Cluster, credential: &CloudSecret, tasks: &TaskTra
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use c5c3_cortex_server::DeschedulingSettings;
+    use c5c3_kit::inputs::Found;
+    use c5c3_kit::{Child, Controller, Inputs, Verdict};
+    use c5c3_operator_controlplane::ControlPlanes;
+    use c5c3_operator_cortex::Cortexes;
+    use clap::Parser;
+    use jiff::Timestamp;
+    use k8s_openapi::api::rbac::v1::PolicyRule;
+    use serde_json::json;
+
+    use crate::args::{Args, Command};
+
     use super::*;
+
+    /// The children of an object beside which nothing is there.
+    fn children<C: Controller>(controller: &C, object: &Value) -> Vec<Child> {
+        let parsed = controller.parse(object).map_err(|problems| problems.to_string()).unwrap();
+        let mut inputs = Inputs::new(parsed, Timestamp::UNIX_EPOCH);
+        while let Some(needed) = controller.needs(&inputs).into_iter().find(|needed| !inputs.has_read(needed)) {
+            inputs.insert(needed, Found::Missing);
+        }
+        let Verdict::Valid(valid) = controller.validate(&inputs) else { panic!("{object} is not valid") };
+        controller.plan(&valid, &inputs).steps.into_iter().flat_map(|step| step.children).collect()
+    }
+
+    /// The Secrets that rules allow to read by name.
+    fn secrets(rules: &[PolicyRule]) -> BTreeSet<String> {
+        let of_secrets = rules.iter().filter(|rule| rule.resources.iter().flatten().any(|kind| kind == "secrets"));
+        of_secrets.flat_map(|rule| rule.resource_names.clone().unwrap_or_default()).collect()
+    }
+
+    #[test]
+    fn what_acts_in_nova_reads_the_secret_that_a_control_plane_makes_for_it_and_none_of_korc() {
+        let services = json!({"keystone": {}, "glance": {}, "placement": {}, "nova": {}, "neutron": {}});
+        let plane = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "lab", "namespace": "orchard"}, "spec": {"services": services, "cortex": {"enabled": true}}});
+        let made = children(&ControlPlanes, &plane).into_iter();
+        let made: BTreeSet<String> = made
+            .filter(|child| child.resource.kind == "CredentialRotation")
+            .filter_map(|child| Some(child.object.data.pointer("/spec/targetSecretRef/name")?.as_str()?.to_owned()))
+            .collect();
+
+        let ha = operator::named().find(|(name, _)| *name == "ha").unwrap().1;
+        let ha = secrets(&ha.access().in_namespaces());
+        let own = [c5c3_operator_ha::CLOUDS_SECRET, c5c3_operator_ha::FENCING_SECRET].map(ToOwned::to_owned);
+        assert_eq!(ha, BTreeSet::from(own));
+        let object = json!({"apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Cortex",
+            "metadata": {"name": "cortex", "namespace": "orchard", "uid": "1"}, "spec": {}});
+        let roles = children(&Cortexes, &object).into_iter().filter(|child| child.resource.kind == "Role");
+        let rules = roles.map(|role| role.object.data["rules"].clone());
+        let rules: Vec<PolicyRule> = rules.flat_map(|rules| serde_json::from_value::<Vec<_>>(rules).unwrap()).collect();
+        let scheduler = DeschedulingSettings::default().clouds_secret;
+        assert_eq!(secrets(&rules), BTreeSet::from([scheduler.clone()]));
+
+        let read = [usual_credential().name, c5c3_operator_ha::CLOUDS_SECRET.to_owned(), scheduler];
+        assert_eq!(made, BTreeSet::from(read));
+    }
+
+    #[test]
+    fn the_flag_of_the_hypervisor_operator_is_its_own_secret_when_absent() {
+        let parsed = Args::try_parse_from(["c5c3", "operator", "hypervisor"]).unwrap();
+        let Command::Operator(args) = parsed.command else { panic!("another command") };
+        assert_eq!(args.hypervisor.settings().cloud, usual_credential());
+    }
 
     #[test]
     fn what_reaches_nova_is_told_the_namespace_of_the_cloud() {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::hash;
 use crate::object::Ref;
-use crate::ownership::{JOB_GROUP, VERSION};
+use crate::ownership::{JOB_GROUP, TEARDOWN, VERSION};
 use crate::readiness;
 use crate::wait::Wait;
 
@@ -109,6 +109,12 @@ impl Child {
     /// its group; see [`crate::job`].
     pub fn job_group(mut self, group: &'static str) -> Self {
         self.object.metadata.labels.get_or_insert_default().insert(JOB_GROUP.into(), group.into());
+        self
+    }
+
+    /// Has the object deleted in the last wave of [`crate::Controller::teardown`] that has its kind. Others go in the first.
+    pub fn last_of_its_kind(mut self) -> Self {
+        self.object.metadata.annotations.get_or_insert_default().insert(TEARDOWN.into(), "last".into());
         self
     }
 

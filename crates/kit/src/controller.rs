@@ -190,7 +190,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     }
 
     /// The kinds of children that go one after the other when the object goes: those of a wave are deleted when all of
-    /// the wave before are gone. What is in no wave goes with the object itself. It needs a [`Controller::FINALIZER`].
+    /// the wave before are gone. What is in no wave goes with the object itself. It needs a [`Controller::FINALIZER`]. A kind may
+    /// be in two waves: then children that are [`crate::Child::last_of_its_kind`] go in the last, and the others in the first.
     fn teardown(&self) -> Vec<Vec<KindRef>> {
         Vec::new()
     }

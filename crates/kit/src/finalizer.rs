@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::apply::Executor;
 use crate::error::Error;
 use crate::object::{KindRef, Ref, is_not_found};
-use crate::ownership::OWNER_UID;
+use crate::ownership::{OWNER_UID, TEARDOWN};
 use crate::wait::Wait;
 
 /// Set to `true` on an object that is being deleted, it releases the finalizer at once, and the remaining objects are named.
@@ -97,9 +97,21 @@ impl Abandoned {
 /// Kinds of children that go together.
 struct Wave<'a> {
     kinds: &'a [KindRef],
+    /// The waves before and after it.
+    before: &'a [Vec<KindRef>],
+    after: &'a [Vec<KindRef>],
     /// Whether only those are meant that garbage collection does not reach.
     far: bool,
     because: &'static str,
+}
+
+impl Wave<'_> {
+    /// Whether a child goes in this wave, and in no other of its kind.
+    fn takes(&self, kind: &KindRef, child: &ObjectMeta) -> bool {
+        let is_last = child.annotations.iter().flatten().any(|(key, value)| key == TEARDOWN && value == "last");
+        let others = if is_last { self.after } else { self.before };
+        !others.iter().any(|kinds| kinds.contains(kind))
+    }
 }
 
 /// What must go before the object may go.
@@ -160,14 +172,19 @@ impl Cleanup<'_> {
     }
 
     fn in_order(&self) -> impl Iterator<Item = Wave<'_>> {
-        let near = self.waves.iter().map(|kinds| Wave {
+        let waves = self.waves;
+        let near = waves.iter().enumerate().map(move |(index, kinds)| Wave {
             kinds,
+            before: &waves[..index],
+            after: &waves[index + 1..],
             far: false,
             because: "what it depends on is deleted after it",
         });
         let because = "it is in another namespace, where garbage collection does not reach it";
         near.chain((!self.cross_namespace.is_empty()).then_some(Wave {
             kinds: self.cross_namespace,
+            before: &[],
+            after: &[],
             far: true,
             because,
         }))
@@ -178,7 +195,9 @@ impl Cleanup<'_> {
         let mut left = Vec::new();
         for kind in wave.kinds {
             let children = self.children(executor, kind).await?;
-            for meta in children.into_iter().filter(|meta| !wave.far || !executor.owner.garbage_collects(meta)) {
+            let is_its =
+                |meta: &ObjectMeta| wave.takes(kind, meta) && !(wave.far && executor.owner.garbage_collects(meta));
+            for meta in children.into_iter().filter(is_its) {
                 let reference = Ref::of(&kind.resource, &meta);
                 if meta.deletion_timestamp.is_none() {
                     if has_own_cleanup(&meta) {

@@ -24,6 +24,8 @@ pub const JOB_GROUP: &str = "c5c3.io/job-group";
 pub const VERSION: &str = "c5c3.io/version";
 /// A hash of the template that a Job was made from.
 pub const TEMPLATE: &str = "c5c3.io/template";
+/// `last` on a child that is deleted after the others of its kind, as an annotation; see [`crate::Child::last_of_its_kind`].
+pub const TEARDOWN: &str = "c5c3.io/teardown";
 /// How many times a Job that fails was made, as an annotation.
 pub const ATTEMPT: &str = "c5c3.io/attempt";
 

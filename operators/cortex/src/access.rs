@@ -18,8 +18,8 @@ pub(crate) const DECISIONS: &[&str] = &["create", "delete", "get", "list", "patc
 /// What the scheduler does with Deschedulings.
 pub(crate) const DESCHEDULINGS: &[&str] = &["create", "delete", "get", "list"];
 
-/// The Secret with the clouds.yaml with which servers are moved.
-const CLOUDS_SECRET: &str = "k-orc-admin-clouds-yaml";
+/// The Secret with the clouds.yaml with which servers are moved; a ControlPlane with Cortex makes it.
+const CLOUDS_SECRET: &str = "cortex-clouds-yaml";
 
 /// The Lease of the scheduler that decides.
 const LEASE: &str = "cortex-scheduler";

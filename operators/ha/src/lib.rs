@@ -1,13 +1,16 @@
-//! High availability of dead hypervisors: their servers run elsewhere, after the host is known to be off.
+//! High availability: servers of dead hypervisors run elsewhere, after the host is known to be off, and guests that crash run again.
 //!
 //! ```text
 //! node not ready ─► long enough? ─► few enough? ─► fenced? ─► forced down ─► disabled ─► evacuated ─► started
 //!                    wait            stop, tell     never assumed             one by one, then the result is told
 //! ```
 //!
+//! Guests of a host that works are started again in place when they crash, a few times; a host on which several crash is evicted. Agents
+//! report crashes on their Hypervisors, and `guests` decides about them.
+//!
 //! [`decide`] is pure: it makes a verdict of what is known of a host, with the calls that are to be made. Each turn reads everything
-//! again, so that an operator that is killed anywhere goes on where it was: whether a host was fenced stands on its Hypervisor, all
-//! else in Nova.
+//! again, so that an operator that is killed anywhere goes on where it was: whether a host was fenced and which guests were restarted
+//! stands on its Hypervisor, all else in Nova.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -15,15 +18,17 @@ mod cloud;
 mod decide;
 mod enabled;
 mod fence;
+mod guests;
 mod read;
 mod report;
+mod restart;
 mod task;
 mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use c5c3_api::hypervisor::Hypervisor;
+use c5c3_api::hypervisor::{Eviction, Hypervisor};
 use c5c3_kit::{Access, KindRef, Operator, Task};
 use c5c3_openstack::{Clients, Options};
 use futures::future::BoxFuture;
@@ -34,6 +39,7 @@ use kube::Client;
 pub use cloud::{Compute, Nova};
 pub use decide::{Action, Decided, Host, Known, NovaHost, Power, cliff, decide};
 pub use fence::{Fence, FenceAnswer, FenceRequest, FenceState, Fencer, Webhook};
+pub use guests::{GuestPolicy, NovaGuest};
 
 /// The field manager, and the prefix of the reason for which a compute service is disabled. It must never change.
 pub const NAME: &str = "ha-operator";
@@ -41,8 +47,8 @@ pub const NAME: &str = "ha-operator";
 /// The Secret that names the fencing webhook: `url`, `token` and, unless the system trusts it, `ca.crt`.
 pub const FENCING_SECRET: &str = "c5c3-fencing";
 
-/// The Secret with the credential of Nova, a `clouds.yaml`.
-pub const CLOUDS_SECRET: &str = "k-orc-admin-clouds-yaml";
+/// The Secret with the operator's own credential, a `clouds.yaml`; a ControlPlane with Nova makes it.
+pub const CLOUDS_SECRET: &str = "ha-operator-clouds-yaml";
 
 /// The namespace of both, if the operator does not look after another one.
 pub const NAMESPACE: &str = "openstack";
@@ -59,8 +65,10 @@ pub struct Policy {
     pub parallel: usize,
     /// How often the evacuation of one server is tried.
     pub attempts: usize,
-    /// How often hosts are looked at while one is failed.
+    /// How often hosts are looked at while one, or a guest of it, is failed.
     pub interval: Duration,
+    /// When guests that crash are started again.
+    pub guests: GuestPolicy,
 }
 
 impl Default for Policy {
@@ -71,6 +79,7 @@ impl Default for Policy {
             parallel: 4,
             attempts: 3,
             interval: Duration::from_secs(5),
+            guests: GuestPolicy::default(),
         }
     }
 }
@@ -116,6 +125,7 @@ pub fn with(means: Means) -> Operator {
         .grant(&hypervisor, "", READ)
         .grant(&hypervisor, "", &["patch"])
         .grant(&hypervisor, "/status", &["patch"])
+        .grant(&KindRef::of::<Eviction>(), "", &["create", "list", "watch"])
         .grant_everywhere(&KindRef::of::<Event>(), "", &["create", "patch"])
         .grant_named(&KindRef::of::<Secret>(), FENCING_SECRET, &["get"])
         .grant_named(&KindRef::of::<Secret>(), CLOUDS_SECRET, &["get"]);

@@ -67,7 +67,8 @@ pub struct Issuer {
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The operator's own credential; it needs the role of an administrator in Nova and Placement.
+    /// The operator's own credential, which a ControlPlane with Nova makes. It needs the role admin in a project, for Nova and
+    /// Placement.
     pub cloud: CloudSecret,
     /// The smoke server; without it hosts are onboarded by the other tests alone.
     pub smoke: Option<Smoke>,
@@ -99,7 +100,7 @@ impl Default for Settings {
         Self {
             cloud: CloudSecret {
                 namespace: namespace.clone(),
-                name: "k-orc-clouds-yaml".into(),
+                name: "hypervisor-operator-clouds-yaml".into(),
                 cloud: "openstack".into(),
             },
             smoke: None,

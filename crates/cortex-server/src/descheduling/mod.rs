@@ -47,7 +47,7 @@ pub struct Settings {
     pub most: usize,
     /// How long one is kept after its end. One whose cooldown lasts longer is kept until that is over.
     pub age: Duration,
-    /// The Secret with the clouds.yaml of an administrator in Nova.
+    /// The Secret with the clouds.yaml of a user with the role admin in Nova.
     pub clouds_secret: String,
 }
 
@@ -57,7 +57,7 @@ impl Default for Settings {
             interval: Duration::from_secs(30),
             most: 1000,
             age: Duration::from_hours(24),
-            clouds_secret: "k-orc-admin-clouds-yaml".into(),
+            clouds_secret: "cortex-clouds-yaml".into(),
         }
     }
 }

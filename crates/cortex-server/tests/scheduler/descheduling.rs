@@ -25,7 +25,7 @@ async fn site() -> Option<(TestCluster, Nova)> {
     busy_hypervisor(&cluster, "hv-2", 1000, 300, &[]).await;
     let data = [("clouds.yaml".to_owned(), ByteString(nova.clouds().into_bytes()))].into();
     let mut secret = Secret { data: Some(data), ..Secret::default() };
-    secret.metadata.name = Some("k-orc-admin-clouds-yaml".into());
+    secret.metadata.name = Some("cortex-clouds-yaml".into());
     Api::<Secret>::default_namespaced(cluster.client()).create(&PostParams::default(), &secret).await.unwrap();
     Some((cluster, nova))
 }
@@ -246,10 +246,10 @@ async fn a_server_that_was_just_moved_waits_and_a_host_without_a_credential_does
     scheduler.stop().await;
 
     let secrets: Api<Secret> = Api::default_namespaced(cluster.client());
-    secrets.delete("k-orc-admin-clouds-yaml", &kube::api::DeleteParams::default()).await.unwrap();
+    secrets.delete("cortex-clouds-yaml", &kube::api::DeleteParams::default()).await.unwrap();
     let scheduler = Running::start(&cluster, 100).await;
     detect(&cluster, Some(json!({"dryRun": false}))).await;
-    detecting_says(&cluster, "secret/k-orc-admin-clouds-yaml does not exist").await;
+    detecting_says(&cluster, "secret/cortex-clouds-yaml does not exist").await;
     until("the object says so", async || ready(&cluster, "again").await.1.contains("does not exist")).await;
     assert_eq!(nova.asked(), moved(&[]));
     scheduler.stop().await;

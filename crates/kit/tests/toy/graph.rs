@@ -232,9 +232,12 @@ async fn children_go_wave_by_wave_and_the_object_goes_last() {
             api.get(&part("shop")).is_none() && waits[0]["object"] == "deployment/stone"
         })
         .await;
+    let well = valley.api.get(&part("well")).unwrap();
+    assert!(well["metadata"]["deletionTimestamp"].is_null(), "the last of its kind waits for the others: {well}");
     valley.api.put(&json!({"apiVersion": "toy.example.org/v1", "kind": "Mill",
         "metadata": {"name": "north", "namespace": "valley", "annotations": {"c5c3.io/skip-cleanup": "true"}}}));
     valley.api.wait_until("the mill is gone", |api| api.get(&mill(None)).is_none()).await;
+    assert!(valley.api.get(&part("well")).is_none(), "it goes in a wave of its own");
     assert!(valley.api.get(&key()).is_some(), "what is kept stays");
 }
 

@@ -42,8 +42,9 @@ impl Controller for MillController {
     fn plan(&self, (): &(), inputs: &Inputs<Mill>) -> Plan {
         let (namespace, spec) = (inputs.object.namespace().unwrap(), &inputs.object.spec);
         let key = random_secret::child(&namespace, "key", &[("holder", "miller")], &["teeth"]).kept(spec.keeps_key);
+        let well = deployment(&namespace, "well", 1).last_of_its_kind();
         let mut plan = Plan::new()
-            .step(Step::new("GroundReady").node("well", []).child(key).child(deployment(&namespace, "well", 1)))
+            .step(Step::new("GroundReady").node("well", []).child(key).child(well))
             .step(Step::new("GroundReady").node("road", []).child(deployment(&namespace, "road", 1)))
             .step(Step::new("MillReady").node("stone", ["well"]).child(deployment(&namespace, "stone", spec.stones)));
         if spec.sells {
@@ -56,7 +57,7 @@ impl Controller for MillController {
     }
 
     fn teardown(&self) -> Vec<Vec<KindRef>> {
-        vec![vec![KindRef::of::<Job>()], vec![KindRef::of::<Deployment>()]]
+        vec![vec![KindRef::of::<Job>()], vec![KindRef::of::<Deployment>()], vec![KindRef::of::<Deployment>()]]
     }
 }
 

@@ -171,7 +171,7 @@ impl fmt::Display for Need {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let needs: Vec<String> = self.needs.iter().map(ToString::to_string).collect();
-        write!(f, "{:<21} {:<20} {}", self.name, self.condition, needs.join(" "))
+        write!(f, "{:<31} {:<20} {}", self.name, self.condition, needs.join(" "))
     }
 }
 

@@ -35,6 +35,9 @@ pub static PARTS: &[&Part] = &[
     &CREDENTIALS_CINDER,
     &CREDENTIALS_KORC,
     &CREDENTIALS_TEMPEST,
+    &CREDENTIALS_HYPERVISOR,
+    &CREDENTIALS_HA,
+    &CREDENTIALS_CORTEX,
     &CREDENTIALS_OTHERS,
     &GLANCE,
     &PLACEMENT,
@@ -212,6 +215,14 @@ pub(crate) static CREDENTIALS_CINDER: Part =
 pub(crate) static CREDENTIALS_KORC: Part = credentials("credentials-k-orc", "spec.korc", |spec| spec.has_korc().into());
 pub(crate) static CREDENTIALS_TEMPEST: Part =
     credentials("credentials-tempest", "spec.tempest", |spec| (TEMPEST.asked)(spec));
+/// The credentials of programs that find out by themselves when they can sign in. Without K-ORC's kinds none is made and none is
+/// waited for: not every cloud runs these programs.
+pub(crate) static CREDENTIALS_HYPERVISOR: Part =
+    credentials("credentials-hypervisor-operator", "spec.services.nova", |spec| with_korc(spec, &NOVA));
+pub(crate) static CREDENTIALS_HA: Part =
+    credentials("credentials-ha-operator", "spec.services.nova", |spec| with_korc(spec, &NOVA));
+pub(crate) static CREDENTIALS_CORTEX: Part =
+    credentials("credentials-cortex", "spec.cortex", |spec| with_korc(spec, &CORTEX));
 pub(crate) static CREDENTIALS_OTHERS: Part =
     credentials("credentials-others", "spec.identity.keystone.bootstrap.serviceUsers", |spec| {
         (spec.has_korc() && identity::has_others(spec)).into()
@@ -221,6 +232,11 @@ pub(crate) static CREDENTIALS_OTHERS: Part =
 const fn credentials(name: &'static str, field: &'static str, asked: fn(&ControlPlaneSpec) -> Asked) -> Part {
     let makes = Makes::Identity { step: identity::credentials, missing: identity::missing_credentials };
     identity(name, CREDENTIALS, USER_NEEDS, field, asked, makes)
+}
+
+/// Whether K-ORC's kinds are used, and a part is asked for.
+fn with_korc(spec: &ControlPlaneSpec, part: &Part) -> Asked {
+    (spec.has_korc() && (part.asked)(spec) == Asked::Yes).into()
 }
 
 /// A part of objects in Keystone.

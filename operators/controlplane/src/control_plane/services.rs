@@ -2,7 +2,7 @@
 //! fields that others write on the object stay as they are.
 
 use c5c3_api::Problem;
-use c5c3_api::blocks::{PolicyOverrides, Replicas};
+use c5c3_api::blocks::{ObjectName, PolicyOverrides, Replicas};
 use c5c3_api::c5c3::{Component, CortexDomain, ImageStore, Services, Template};
 use c5c3_api::ext::mariadb::{ca_bundle_secret, client_cert_secret};
 use c5c3_api::ext::valkey::binding_secret;
@@ -244,14 +244,31 @@ pub(super) fn nova(part: &Part, spec: &mut Spec, cloud: &Cloud) {
     let clusters =
         cloud.spec.compute.as_ref().map(|compute| compute.hypervisor_clusters.as_slice()).unwrap_or_default();
     if clusters.is_empty() {
-        hypervisors::project(spec, cloud);
-    } else {
+        // Fake hypervisors have neither images of libvirt nor keys of volumes.
+        if !has_fake_hypervisors(&written.template) {
+            hypervisors::project(spec, cloud);
+        }
+    } else if !has_a_cell_of_each(&written.template, clusters) {
+        // Nova knows a cell by its name alone. A number in the order of clusters would have to be remembered, and a cloud that is
+        // restored without its status would give the database of one cluster to another.
         let cells = clusters.iter().map(|cluster| json!({"name": cluster, "computeRef": {"name": cluster}}));
         spec.set("cells", cells.collect::<Value>(), "spec.compute.hypervisorClusters");
     }
     if let Some(rbd) = ceph::rbd(cloud, part, &ceph::ephemeral(&cloud.spec)) {
         spec.set("storage", json!({"backend": "rbd", "rbd": rbd}), "spec.storage.ceph");
     }
+}
+
+/// Whether a Nova's template has fake hypervisors in the place of nodes.
+fn has_fake_hypervisors(template: &Template) -> bool {
+    template.0.get("compute").is_some_and(|compute| compute.get("fake").is_some())
+}
+
+/// Whether a Nova's template has a cell of each cluster, and no others: then it decides about their names and databases.
+fn has_a_cell_of_each(template: &Template, clusters: &[ObjectName]) -> bool {
+    let cells = template.0.get("cells").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_of = |cluster: &ObjectName| cells.iter().any(|cell| cell["computeRef"]["name"] == cluster.as_str());
+    cells.len() == clusters.len() && clusters.iter().all(is_of)
 }
 
 pub(super) fn neutron(part: &Part, spec: &mut Spec, cloud: &Cloud) {

@@ -9,5 +9,6 @@ mod paper;
 mod passwords;
 mod phases;
 mod policies;
+mod programs;
 mod schemas;
 mod templates;

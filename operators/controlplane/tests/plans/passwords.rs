@@ -3,8 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use c5c3_kit::{Child, Plan};
+use c5c3_api::c5c3::CredentialRotation;
+use c5c3_api::orc::User;
+use c5c3_kit::{Child, Controller, KindRef, Plan};
 use c5c3_operator_cinder::BlockStorage;
+use c5c3_operator_controlplane::ControlPlanes;
 use c5c3_operator_glance::Images;
 use c5c3_operator_neutron::Networking;
 use c5c3_operator_nova::Compute;
@@ -200,15 +203,7 @@ fn a_password_in_a_pod_would_be_noticed() {
 /// The ControlPlane gives the names of the passwords to the Users of K-ORC, and to no service.
 #[test]
 fn a_control_plane_names_the_passwords_of_users_to_k_orc_alone() {
-    let plan = paper::plan(
-        &paper::example("controlplane-full.yaml"),
-        &[
-            paper::storage_class("ceph-rbd"),
-            paper::issuer("letsencrypt-prod"),
-            paper::secret("keystone-admin-credentials", &["password"]),
-        ],
-    );
-    let plan = plan.unwrap();
+    let plan = full();
     let users: Vec<&Child> = plan.children().filter(|child| child.resource.kind == "User").collect();
     let passwords: BTreeSet<&str> =
         users.iter().filter_map(|user| user.object.data["spec"]["resource"]["passwordRef"].as_str()).collect();
@@ -220,4 +215,69 @@ fn a_control_plane_names_the_passwords_of_users_to_k_orc_alone() {
         let named = passwords.iter().find(|password| text.contains(&format!("\"{password}\"")));
         assert_eq!(named, None, "{} names it", child.reference().short());
     }
+}
+
+/// The plan of a cloud with everything.
+fn full() -> Plan {
+    let there = [
+        paper::storage_class("ceph-rbd"),
+        paper::issuer("letsencrypt-prod"),
+        paper::secret("keystone-admin-credentials", &["password"]),
+    ];
+    paper::plan(&paper::example("controlplane-full.yaml"), &there).unwrap()
+}
+
+/// The children that fit, as `kind/name`.
+fn those(plan: &Plan, fits: impl Fn(&Child) -> bool) -> BTreeSet<String> {
+    plan.children().filter(|child| fits(child)).map(|child| child.reference().short()).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// The administrator's password is in two Secrets: the one that Keystone is told of, and one with which K-ORC keeps its own user.
+#[test]
+fn the_administrators_password_is_named_to_keystone_and_for_the_user_of_korc_alone() {
+    let plan = full();
+    let named = |secret: &str| {
+        let quoted = format!("\"{secret}\"");
+        those(&plan, |child| child.object.data.to_string().contains(&quoted))
+    };
+    assert_eq!(named("keystone-admin-credentials"), set(&["keystone/keystone"]));
+    let own = [
+        "roleassignment/k-orc-service-user-admin",
+        "roleassignment/k-orc-service-user-service",
+        "user/k-orc-service-user",
+    ];
+    assert_eq!(named("k-orc-admin-clouds-yaml"), set(&own));
+}
+
+/// All other users are deleted with K-ORC's credential.
+#[test]
+fn the_user_and_the_credential_of_korc_are_deleted_last() {
+    let last = those(&full(), |child| {
+        child
+            .object
+            .metadata
+            .annotations
+            .iter()
+            .flatten()
+            .any(|(key, value)| key == "c5c3.io/teardown" && value == "last")
+    });
+    let own = [
+        "credentialrotation/k-orc-rotation",
+        "roleassignment/k-orc-service-user-admin",
+        "roleassignment/k-orc-service-user-service",
+        "user/k-orc-service-user",
+    ];
+    assert_eq!(last, set(&own));
+    let waves = ControlPlanes.teardown();
+    let of =
+        |kind: KindRef| waves.iter().enumerate().filter(move |(_, wave)| wave.contains(&kind)).map(|(index, _)| index);
+    let rotations: Vec<usize> = of(KindRef::of::<CredentialRotation>()).collect();
+    let users: Vec<usize> = of(KindRef::of::<User>()).collect();
+    let [first, second] = rotations[..] else { panic!("{rotations:?}") };
+    assert_eq!(users, [first + 1, second + 1], "users go after what was made in their names");
+    assert!(second > users[0], "and the credential that the others are deleted with after them");
 }

@@ -20,10 +20,10 @@ fn check(object: &Value, there: &[Value]) -> usize {
 fn whatever_is_written_is_accepted_and_loses_nothing() {
     let there = [storage_class("ceph-rbd"), issuer("letsencrypt-prod")];
     assert_eq!(check(&example("controlplane-small.yaml"), &[]), 3);
-    assert_eq!(check(&example("controlplane-full.yaml"), &there), 72);
+    assert_eq!(check(&example("controlplane-full.yaml"), &there), 81);
     let mut deleted = example("controlplane-full.yaml");
     deleted["spec"]["deletionPolicy"] = "Delete".into();
-    assert_eq!(check(&deleted, &there), 72);
+    assert_eq!(check(&deleted, &there), 81);
     let brownfield = lab(&json!({
         "infrastructure": {
             "mariadb": {"host": "db.example.org"},

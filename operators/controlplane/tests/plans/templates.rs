@@ -52,6 +52,35 @@ fn storage_in_ceph_that_a_template_has_otherwise_is_refused_and_never_dropped() 
     }
 }
 
+/// The spec of Nova's object of a cloud whose images have a mirror, with a template.
+fn nova(compute: &Value, template: &Value) -> Result<Value, String> {
+    let services = json!({"keystone": {}, "placement": {}, "glance": {}, "nova": {"template": template}});
+    let global = json!({"image": {"registry": "mirror.example.net"}});
+    let plan = plan(&lab(&json!({"compute": compute, "global": global, "services": services})), &[])?;
+    let nova = plan.children().find(|child| child.resource.kind == "Nova").unwrap();
+    Ok(nova.object.data["spec"].clone())
+}
+
+#[test]
+fn fake_hypervisors_of_a_template_take_the_place_of_nodes() {
+    let on_nodes = nova(&json!({}), &json!({})).unwrap();
+    assert!(on_nodes["compute"]["libvirtImage"].is_object(), "{on_nodes}");
+    let fake = json!({"fake": {"replicas": 3}});
+    assert_eq!(nova(&json!({}), &json!({"compute": fake})).unwrap()["compute"], fake);
+}
+
+#[test]
+fn cells_are_named_after_clusters_unless_a_template_names_a_cell_of_each() {
+    let clusters = json!({"hypervisorClusters": ["plum", "quince"]});
+    let cell = |name: &str, cluster: &str| json!({"name": name, "computeRef": {"name": cluster}});
+    let usual = nova(&clusters, &json!({})).unwrap();
+    assert_eq!(usual["cells"], json!([cell("plum", "plum"), cell("quince", "quince")]));
+    let own = json!([cell("cell2", "quince"), cell("cell1", "plum")]);
+    assert_eq!(nova(&clusters, &json!({"cells": own})).unwrap()["cells"], own);
+    let refused = nova(&clusters, &json!({"cells": [cell("cell1", "plum")]})).unwrap_err();
+    assert!(refused.ends_with("; remove it; spec.compute.hypervisorClusters decides it"), "{refused}");
+}
+
 #[test]
 fn a_field_that_the_control_plane_decides_is_refused_with_both_places() {
     let said = |template: Value| glance(&template).unwrap_err();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `korc` | the credential of K-ORC, the imported domain, projects and roles |
 //! | `catalog` | a Service and its Endpoints for each service |
-//! | `credentials-<service>` | a User, its RoleAssignments and the CredentialRotation of its application credential |
+//! | `credentials-<user>` | a User, its RoleAssignments and the CredentialRotation of its application credential |
 
 mod access;
 mod catalog;
@@ -12,6 +12,7 @@ mod foreign;
 mod imports;
 mod keystone;
 mod object;
+mod programs;
 mod status;
 mod users;
 
@@ -46,19 +47,18 @@ pub(super) fn kinds() -> Vec<KindRef> {
     ]
 }
 
-/// What goes while Keystone still runs, in this order. Endpoints and services are deleted with K-ORC's application credential,
-/// so they go before it; the controller of K-ORC deletes what refers to something before that.
+/// What goes while Keystone still runs, in this order. Endpoints, services and users are deleted with K-ORC's application
+/// credential, so they go before it. Its own rotation and user are the last of their kinds. The controller of K-ORC deletes what
+/// refers to something before that.
 pub(super) fn teardown() -> Vec<Vec<KindRef>> {
+    let users = [KindRef::of::<RoleAssignment>(), KindRef::of::<User>()];
     vec![
         vec![KindRef::of::<Endpoint>(), KindRef::of::<Service>()],
         vec![KindRef::of::<CredentialRotation>()],
-        vec![
-            KindRef::of::<RoleAssignment>(),
-            KindRef::of::<User>(),
-            KindRef::of::<Role>(),
-            KindRef::of::<Project>(),
-            KindRef::of::<Domain>(),
-        ],
+        users.clone().into(),
+        vec![KindRef::of::<CredentialRotation>()],
+        users.into(),
+        vec![KindRef::of::<Role>(), KindRef::of::<Project>(), KindRef::of::<Domain>()],
     ]
 }
 

@@ -14,7 +14,7 @@ use super::access::{ADMIN_CLOUDS, cloud_name, clouds_secret};
 pub(super) enum As {
     /// K-ORC's own: the administrator's password at first, its application credential then.
     Korc,
-    /// The administrator's password: what K-ORC's own user and its credential are kept with.
+    /// The administrator's password: what K-ORC's own user is kept with.
     Administrator,
 }
 

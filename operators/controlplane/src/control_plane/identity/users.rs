@@ -1,6 +1,6 @@
 //! The users that services sign in as, their roles, and the rotation of their application credentials.
 
-use c5c3_api::blocks::SecretKeyRef;
+use c5c3_api::blocks::{AppCredentialRef, SecretKeyRef};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, CredentialRotation, ServiceUser};
 use c5c3_api::orc::{RoleAssignment, User};
 use c5c3_api::{Problem, problem};
@@ -14,24 +14,22 @@ use serde_json::{Value, json};
 
 use super::super::cloud::Cloud;
 use super::super::part::{Asked, Part};
-use super::super::parts::{CREDENTIALS_KORC, KORC, TEMPEST};
+use super::super::parts::{CREDENTIALS_KORC, KORC};
 use super::super::services;
 use super::access::KORC_USER;
 use super::catalog::ENTRIES;
 use super::object::{As, child, detached, managed, slug};
+use super::programs::{self, CREDENTIAL, PROGRAMS};
 use super::{foreign, imports};
 
 /// What the name of a part with credentials begins with. The user's name in Keystone comes after it.
-const PART: &str = "credentials-";
+pub(super) const PART: &str = "credentials-";
 
 /// The part of the users that belong to no service of the ControlPlane.
 const OTHERS: &str = "credentials-others";
 
 /// The roles of a user that names none.
-const ROLES: [&str; 2] = ["admin", "service"];
-
-/// The Secret that a Tempest reads which names none.
-const TEMPEST_SECRET: &str = "tempest-app-credential-secret";
+pub(super) const ROLES: [&str; 2] = ["admin", "service"];
 
 /// How long a credential lives, when it is replaced, and how long the old one is still good.
 const INTERVAL_DAYS: i32 = 90;
@@ -51,6 +49,10 @@ pub(super) struct Account {
     password: Option<SecretKeyRef>,
     /// Whether it has an application credential.
     is_credential_made: bool,
+    /// The Secret that its credential is delivered in, if that is not the usual one of services.
+    secret: Option<&'static str>,
+    /// Whether nothing of the ControlPlane signs in as this user.
+    is_other: bool,
 }
 
 /// All users of a cloud.
@@ -58,11 +60,14 @@ pub(super) fn accounts(cloud: &Cloud) -> Vec<Account> {
     let given = service_users(&cloud.spec);
     let of = |name: &str| given.iter().find(|user| user.name == name);
     let services = ENTRIES.iter().map(|entry| entry.part).filter(|part| cloud.has(part));
-    let services = services.map(|part| Account::new(part.name, Some(part), of(part.name)));
-    let own = cloud.has(&CREDENTIALS_KORC).then(|| Account::new(KORC_USER, None, of(KORC_USER)));
-    let tests = cloud.has(&TEMPEST).then(|| Account::new(TEMPEST.name, None, of(TEMPEST.name)));
-    let others = others(&cloud.spec).map(|user| Account::new(&user.name, None, Some(user)));
-    services.chain(own).chain(tests).chain(others).collect()
+    let services =
+        services.map(|part| Account { service: Some(part), ..Account::new(part.name, &ROLES, of(part.name)) });
+    let own = cloud.has(&CREDENTIALS_KORC).then(|| Account::new(KORC_USER, &ROLES, of(KORC_USER)));
+    let programs = PROGRAMS.iter().filter(|program| cloud.has(program.part));
+    let programs = programs.map(|program| program.account(of(program.name())));
+    let others = others(&cloud.spec);
+    let others = others.map(|user| Account { is_other: true, ..Account::new(&user.name, &ROLES, Some(user)) });
+    services.chain(own).chain(programs).chain(others).collect()
 }
 
 fn service_users(spec: &ControlPlaneSpec) -> &[ServiceUser] {
@@ -74,8 +79,11 @@ fn service_users(spec: &ControlPlaneSpec) -> &[ServiceUser] {
 /// The users that belong to no service of the ControlPlane.
 fn others(spec: &ControlPlaneSpec) -> impl Iterator<Item = &ServiceUser> {
     let is_asked = |part: &Part| (part.asked)(spec) == Asked::Yes;
-    let known = || ENTRIES.iter().map(|entry| entry.part).chain([&TEMPEST]);
-    let is_known = move |name: &str| known().any(|part| part.name == name && is_asked(part));
+    let known = || {
+        let services = ENTRIES.iter().map(|entry| (entry.part.name, entry.part));
+        services.chain(PROGRAMS.iter().map(|program| (program.name(), program.part)))
+    };
+    let is_known = move |name: &str| known().any(|(known, part)| known == name && is_asked(part));
     service_users(spec).iter().filter(move |user| user.name != KORC_USER && !is_known(&user.name))
 }
 
@@ -85,18 +93,26 @@ pub(crate) fn has_others(spec: &ControlPlaneSpec) -> bool {
 }
 
 impl Account {
-    fn new(name: &str, service: Option<&'static Part>, given: Option<&ServiceUser>) -> Self {
+    /// A user with these roles, unless the ControlPlane says otherwise.
+    pub(super) fn new(name: &str, usual: &[&str], given: Option<&ServiceUser>) -> Self {
         let credential = given.and_then(|user| user.application_credential.as_ref());
         let roles = given.map(|user| user.roles.clone()).filter(|roles| !roles.is_empty());
         Self {
             name: name.to_owned(),
-            service,
+            service: None,
             project: given.map_or_else(|| "service".into(), |user| user.project.clone()),
-            roles: roles.unwrap_or_else(|| ROLES.map(ToOwned::to_owned).into()),
+            roles: roles.unwrap_or_else(|| usual.iter().copied().map(Into::into).collect()),
             credential_roles: credential.map(|credential| credential.roles.clone()).unwrap_or_default(),
             password: given.and_then(|user| user.password_secret_ref.clone()),
             is_credential_made: credential.is_none_or(|credential| credential.enabled),
+            secret: None,
+            is_other: false,
         }
+    }
+
+    /// The same, with its credential in this Secret.
+    pub(super) fn delivered_in(self, secret: &'static str) -> Self {
+        Self { secret: Some(secret), ..self }
     }
 
     /// The name of its User.
@@ -131,6 +147,16 @@ impl Account {
         Ok(Child::new(&Secret { metadata, data, type_: Some("Opaque".into()), ..Secret::default() }))
     }
 
+    /// With which Secret the user is kept: K-ORC could not delete its own with the credential of that very user.
+    fn kept_as(&self) -> As {
+        if self.name == KORC_USER { As::Administrator } else { As::Korc }
+    }
+
+    /// Has what belongs to K-ORC's own user deleted after all other users, which are deleted with its credential.
+    fn in_turn(&self, child: Child) -> Child {
+        if self.name == KORC_USER { child.last_of_its_kind() } else { child }
+    }
+
     fn user_child(&self, cloud: &Cloud, description: &str) -> Child {
         let mut fields = json!({
             "name": self.name,
@@ -141,7 +167,7 @@ impl Account {
         if let Some(domain) = imports::domain(cloud) {
             fields["domainRef"] = domain.into();
         }
-        managed::<User>(cloud, As::Administrator, &self.user(), &fields)
+        self.in_turn(managed::<User>(cloud, self.kept_as(), &self.user(), &fields))
     }
 
     /// The role that goes with the user: without a role it could not sign in to revoke its own credential.
@@ -154,11 +180,11 @@ impl Account {
             let name = format!("{}-{}", self.user(), slug(role));
             let fields = json!({"userRef": self.user(), "projectRef": imports::project(&self.project),
                 "roleRef": imports::role(role)});
-            if Some(role) == self.last_role() {
-                detached::<RoleAssignment>(cloud, As::Administrator, &name, &fields)
+            self.in_turn(if Some(role) == self.last_role() {
+                detached::<RoleAssignment>(cloud, self.kept_as(), &name, &fields)
             } else {
-                managed::<RoleAssignment>(cloud, As::Administrator, &name, &fields)
-            }
+                managed::<RoleAssignment>(cloud, self.kept_as(), &name, &fields)
+            })
         })
     }
 
@@ -173,13 +199,14 @@ impl Account {
             // A restricted credential cannot create or delete credentials and trusts.
             spec["unrestricted"] = true.into();
         }
-        if self.name == TEMPEST.name {
-            spec["targetSecretRef"] = json!({"name": TEMPEST_SECRET});
+        if let Some(secret) = self.secret {
+            spec["targetSecretRef"] = json!({ "name": secret });
         }
         if !self.credential_roles.is_empty() {
             spec["roles"] = self.credential_roles.iter().map(|role| imports::role(role)).collect();
         }
-        self.is_credential_made.then(|| child::<CredentialRotation>(cloud, &self.rotation(), &spec))
+        let child = self.is_credential_made.then(|| child::<CredentialRotation>(cloud, &self.rotation(), &spec));
+        child.map(|child| self.in_turn(child))
     }
 
     fn add(&self, step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
@@ -236,42 +263,56 @@ pub(super) fn problems(cloud: &Cloud) -> Vec<Problem> {
 fn of(part: &Part, cloud: &Cloud) -> Vec<Account> {
     let name = part.name.strip_prefix(PART).unwrap_or_default();
     let is_others = part.name == OTHERS;
-    let is_named = |account: &Account| account.name == name;
-    // The users of K-ORC and Tempest have parts of their own.
-    let is_other =
-        |account: &Account| account.service.is_none() && ![KORC_USER, TEMPEST.name].contains(&account.name.as_str());
-    let all = accounts(cloud).into_iter();
-    all.filter(|account| if is_others { is_other(account) } else { is_named(account) }).collect()
+    let is_its = |account: &Account| account.is_other == is_others && (is_others || account.name == name);
+    accounts(cloud).into_iter().filter(is_its).collect()
 }
 
-/// The Secret with the credential of a service that is provided by a user; none if it is made.
-fn provided(part: &Part, cloud: &Cloud) -> Option<Ref> {
+/// A credential that a user provides.
+struct Provided {
+    secret: Ref,
+    /// What is read of it.
+    keys: &'static [&'static str],
+    /// Why it is not made.
+    why: &'static str,
+}
+
+/// The credential of a part that a user provides; none if it is made.
+fn provided(part: &Part, cloud: &Cloud) -> Option<Provided> {
     let name = part.name.strip_prefix(PART)?;
-    let mut services = ENTRIES.iter().map(|entry| entry.part).chain([&TEMPEST]);
-    let service = services.find(|service| service.name == name)?;
+    let mut services = ENTRIES.iter().map(|entry| entry.part);
+    let (usual, keys, own) = match (programs::of(part), services.find(|service| service.name == name)) {
+        // No object names the Secret of a program.
+        (Some(program), _) => (program.secret.to_owned(), program.keys, None),
+        (None, Some(service)) => (format!("{name}-keystone-credentials"), CREDENTIAL, named(service, cloud)),
+        (None, None) => return None,
+    };
+    let is_made = of(part, cloud).iter().all(|account| account.is_credential_made);
+    let why = match (&own, cloud.has(&KORC)) {
+        (_, false) => "spec.korc.enabled is false",
+        (Some(_), true) => "it names its own credential",
+        (None, true) if is_made => return None,
+        (None, true) => "applicationCredential.enabled of its user is false",
+    };
+    Some(Provided { secret: Ref::namespaced::<Secret>(&cloud.namespace, own.unwrap_or(usual)), keys, why })
+}
+
+/// The Secret that the object of a service names.
+fn named(service: &Part, cloud: &Cloud) -> Option<String> {
     let own = services::object(service, cloud)["keystone"]["appCredentialRef"].clone();
-    let own = serde_json::from_value::<c5c3_api::blocks::AppCredentialRef>(own).ok();
-    let own = own.and_then(|own| own.secret().map(ToString::to_string));
-    let is_made = cloud.has(&KORC) && of(part, cloud).iter().all(|account| account.is_credential_made);
-    if is_made && own.is_none() {
-        return None;
-    }
-    let usual = if name == TEMPEST.name { TEMPEST_SECRET.to_owned() } else { format!("{name}-keystone-credentials") };
-    Some(Ref::namespaced::<Secret>(&cloud.namespace, own.unwrap_or(usual)))
+    let own = serde_json::from_value::<AppCredentialRef>(own).ok()?;
+    own.secret().map(ToString::to_string)
 }
 
 pub(super) fn needs(cloud: &Cloud) -> Vec<Ref> {
     let passwords = accounts(cloud).into_iter().filter_map(|account| account.password);
     let passwords = passwords.map(|given| Ref::namespaced::<Secret>(&cloud.namespace, given.name.to_string()));
-    let provided = cloud.parts().filter(|part| part.name.starts_with(PART)).filter_map(|part| provided(part, cloud));
+    let provided = cloud.parts().filter_map(|part| provided(part, cloud)).map(|provided| provided.secret);
     passwords.filter(|_| cloud.has(&KORC)).chain(provided).collect()
 }
 
 pub(crate) fn step(part: &'static Part, step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
-    let step = match provided(part, cloud).map(|secret| wait_for(&secret, part, cloud, inputs)) {
-        Some(Some(wait)) => step.wait(wait),
-        Some(None) | None => step,
-    };
+    let missing = provided(part, cloud).and_then(|provided| wait_for(&provided, part, cloud, inputs));
+    let step = missing.into_iter().fold(step, Step::wait);
     let accounts = if cloud.has(&KORC) { of(part, cloud) } else { Vec::new() };
     let step = accounts.iter().fold(step, |step, account| account.add(step, cloud, inputs));
     let step = step.done(format!("{} is ready", part.name));
@@ -279,25 +320,27 @@ pub(crate) fn step(part: &'static Part, step: Step, cloud: &Cloud, inputs: &Inpu
 }
 
 /// The wait for a credential that a user provides; none when it is there.
-fn wait_for(secret: &Ref, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Wait> {
-    let keys = ["application_credential_id", "application_credential_secret"];
+fn wait_for(provided: &Provided, part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Wait> {
+    let Provided { secret, keys, why } = provided;
     let wait = keys.iter().find_map(|key| inputs.secret(secret, key).err())?;
-    let service = part.name.strip_prefix(PART).unwrap_or_default();
-    let why = if cloud.has(&KORC) { "it names its own credential" } else { "spec.korc.enabled is false" };
-    let literals: Vec<String> = keys.iter().map(|key| format!("--from-literal={key}=...")).collect();
+    let program = part.name.strip_prefix(PART).unwrap_or_default();
+    let is_file = |key: &str| key.contains('.');
+    let value =
+        |key: &&str| if is_file(key) { format!("--from-file={key}") } else { format!("--from-literal={key}=...") };
+    let values: Vec<String> = keys.iter().map(value).collect();
     let create = format!("create it: kubectl create secret generic {} -n {}", secret.name, cloud.namespace);
     Some(
-        wait.because(format!("{service} signs in to Keystone with it, and {why}"))
-            .look_at(format!("{create} {}", literals.join(" ")))
+        wait.because(format!("{program} signs in to Keystone with it, and {why}"))
+            .look_at(format!("{create} {}", values.join(" ")))
             .failed("SecretMissing"),
     )
 }
 
 /// What is not there yet.
 pub(crate) fn missing(part: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<String> {
-    if let Some(secret) = provided(part, cloud) {
-        let wait = wait_for(&secret, part, cloud, inputs);
-        return wait.map(|wait| format!("{}: {}", secret.short(), wait.now.unwrap_or(wait.condition)));
+    if let Some(provided) = provided(part, cloud) {
+        let wait = wait_for(&provided, part, cloud, inputs);
+        return wait.map(|wait| format!("{}: {}", provided.secret.short(), wait.now.unwrap_or(wait.condition)));
     }
     of(part, cloud).iter().filter(|account| account.is_credential_made).find_map(|account| {
         let name = account.rotation();
