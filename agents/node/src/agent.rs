@@ -1,5 +1,6 @@
 //! The agent's loop: connects to libvirt, follows its events, and publishes what it says in the node's Hypervisor.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Connection, LibvirtError};
 use crate::facts::{self, Fixed, Instances};
+use crate::failures::Failures;
 use crate::metrics::NodeMetrics;
 use crate::migrations::Migrations;
 use crate::protocol::Event;
@@ -63,6 +65,8 @@ pub async fn run(client: Client, options: Options, metrics: NodeMetrics, stop: C
         watched: watch(hypervisors.clone(), &options.node),
         publisher: Publisher::new(hypervisors, MANAGER),
         migrations: Migrations::new(Api::namespaced(client, &options.namespace), &options.node),
+        failures: Failures::default(),
+        is_caught_up: false,
         options,
         metrics,
         live: None,
@@ -80,6 +84,9 @@ struct Agent {
     watched: BoxStream<'static, Option<Hypervisor>>,
     publisher: Publisher<Hypervisor>,
     migrations: Migrations,
+    failures: Failures,
+    /// Whether it is known what happened to guests before this connection.
+    is_caught_up: bool,
     metrics: NodeMetrics,
     /// The Hypervisor as it was seen last.
     live: Option<Hypervisor>,
@@ -130,6 +137,7 @@ impl Agent {
 
     /// Follows an open connection until it ends, and returns why it did.
     async fn follow(&mut self, libvirt: &Connection, mut events: mpsc::UnboundedReceiver<Event>) -> LibvirtError {
+        self.is_caught_up = false;
         if let Err(error) = self.ask_everything(libvirt).await {
             return error;
         }
@@ -150,13 +158,15 @@ impl Agent {
             let done = tokio::select! {
                 live = self.watched.next() => {
                     self.live = live.flatten();
+                    let caught_up = self.catch_up(libvirt).await;
                     self.publish().await;
-                    Ok(())
+                    caught_up
                 }
                 event = events.recv() => match event {
                     None => Err(LibvirtError::Lost),
                     Some(event) => {
                         self.migrations.on(&event);
+                        self.failures.on(&event, Timestamp::now());
                         due.get_or_insert(Instant::now() + DEBOUNCE);
                         Ok(())
                     }
@@ -181,6 +191,7 @@ impl Agent {
         let fixed = facts::fixed(libvirt, virt_type.as_deref(), &self.options.os_release).await?;
         let instances = facts::instances(libvirt, &fixed.host).await?;
         self.known = Some((fixed, instances));
+        self.catch_up(libvirt).await?;
         self.publish().await;
         Ok(())
     }
@@ -192,9 +203,40 @@ impl Agent {
         Ok(())
     }
 
+    /// Looks for what happened to guests while there was no connection: events are not sent again. What was published last says
+    /// which of them ran then, so that this comes before the next write.
+    async fn catch_up(&mut self, libvirt: &Connection) -> Result<(), LibvirtError> {
+        let Some(live) = self.live.as_ref().filter(|_| !self.is_caught_up) else { return Ok(()) };
+        let status = live.status.as_ref();
+        self.failures.adopt(status);
+        let before = status.map(|status| status.instances.as_slice()).unwrap_or_default();
+        let ran: HashSet<&str> = before.iter().filter(|one| one.active).map(|one| one.id.as_str()).collect();
+        for domain in libvirt.domains().await? {
+            let instance = domain.uuid.to_string();
+            let was_active = ran.contains(instance.as_str());
+            if !domain.is_active() && !was_active && !self.failures.concern(&instance) {
+                continue;
+            }
+            match libvirt.state(&domain).await {
+                Ok(state) => self.failures.found(&domain, state, was_active, Timestamp::now()),
+                Err(error) if error.is_about_one_call() => {
+                    tracing::debug!(%error, domain = domain.name, "whether it crashed is not known");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_caught_up = true;
+        Ok(())
+    }
+
     /// Writes the agent's part of the status, if it differs from what is there.
     async fn publish(&mut self) {
         let Some(live) = &self.live else { return };
+        self.failures.adopt(live.status.as_ref());
+        if let Some((_, instances)) = &self.known {
+            self.failures.expire(|instance| instances.all.iter().any(|one| one.id == instance), Timestamp::now());
+        }
+        self.metrics.failures(self.failures.count);
         let overcommit = live.spec.overcommit.as_ref();
         let status = match &self.known {
             Some((fixed, instances)) => facts::status(fixed, instances, overcommit),
@@ -203,7 +245,8 @@ impl Agent {
         self.metrics.instances(status.num_instances.unwrap_or_default());
         let before = live.status.as_ref().and_then(|status| find(&status.conditions, CONNECTION));
         let condition = self.connection.to_condition(before, live.metadata.generation, Timestamp::now());
-        let status = HypervisorStatus { conditions: vec![condition], ..status };
+        let guest_failures = self.failures.list();
+        let status = HypervisorStatus { conditions: vec![condition], guest_failures, ..status };
         match self.publisher.publish(live, json!(status)).await {
             Ok(Some(stored)) => {
                 self.metrics.written();

@@ -117,7 +117,7 @@ impl Connection {
         connection
             .ask(Procedure::ConnectOpen, Writer::default().optional(Some(uri)).u32(is_read_only.into()), |_| Ok(()))
             .await?;
-        for event in [protocol::LIFECYCLE, protocol::MIGRATION_ITERATION, protocol::JOB_COMPLETED] {
+        for event in protocol::EVENTS {
             let registered = connection.ask(Procedure::RegisterEvent, Writer::default().i32(event).u32(0), |_| Ok(()));
             match registered.await {
                 Err(error) if !error.is_about_one_call() => return Err(error),
@@ -201,6 +201,12 @@ impl Connection {
     /// The definition of a domain, without secrets.
     pub async fn domain_xml(&self, domain: &Domain) -> Result<String, LibvirtError> {
         self.ask(Procedure::DomainGetXmlDesc, domain.write(Writer::default()).u32(0), |reader| reader.string()).await
+    }
+
+    /// The state of a domain and the reason for it, by the numbers of `virDomainState`.
+    pub async fn state(&self, domain: &Domain) -> Result<(i32, i32), LibvirtError> {
+        let payload = domain.write(Writer::default()).u32(0);
+        self.ask(Procedure::DomainGetState, payload, |reader| Ok((reader.i32()?, reader.i32()?))).await
     }
 
     /// The job of a domain: its type, 0 if there is none, and its statistics.

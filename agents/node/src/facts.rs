@@ -90,7 +90,7 @@ pub async fn instances(libvirt: &Connection, host: &Host) -> Result<Instances, L
     Ok(found)
 }
 
-/// The part of a Hypervisor's status that facts become. Conditions are not in it.
+/// The part of a Hypervisor's status that facts become. Conditions and failures of guests are not in it.
 pub fn status(fixed: &Fixed, instances: &Instances, overcommit: Option<&Overcommit>) -> HypervisorStatus {
     let account = allocation::account(&fixed.host, &instances.footprints, overcommit);
     let has_host = !fixed.host.cells.is_empty();

@@ -10,6 +10,7 @@ pub struct NodeMetrics {
     connected: Gauge,
     instances: Gauge,
     writes: Counter,
+    failures: Counter,
 }
 
 impl NodeMetrics {
@@ -17,6 +18,11 @@ impl NodeMetrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register("libvirt_connected", "Whether libvirt answers", self.connected.clone());
         registry.register("libvirt_instances", "Domains, running or not", self.instances.clone());
+        registry.register(
+            "libvirt_guest_failures",
+            "Crashes, I/O errors and the like of guests",
+            self.failures.clone(),
+        );
         registry.register("agent_status_writes", "Writes of the Hypervisor's status", self.writes.clone());
     }
 
@@ -31,6 +37,11 @@ impl NodeMetrics {
 
     pub(crate) fn instances(&self, count: i32) {
         self.instances.set(count.into());
+    }
+
+    /// How many failures of guests there were so far.
+    pub(crate) fn failures(&self, count: u64) {
+        self.failures.inc_by(count.saturating_sub(self.failures.get()));
     }
 
     pub(crate) fn written(&self) {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use c5c3_api::hypervisor::{Migration, MigrationSpec, MigrationStatus};
+use c5c3_api::hypervisor::{Migration, MigrationSpec, MigrationStatus, MigrationType};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -64,7 +64,7 @@ impl Migrations {
         self.outgoing.is_empty() && self.incoming.is_empty()
     }
 
-    /// Takes up migrations from this host that were under way when the agent or libvirt ended.
+    /// Takes up migrations from and to this host that were under way when the agent or libvirt ended.
     pub async fn adopt(&mut self, libvirt: &Connection) -> Result<(), LibvirtError> {
         let listed = match self.api.list(&ListParams::default()).await {
             Ok(listed) => listed,
@@ -73,22 +73,32 @@ impl Migrations {
                 return Ok(());
             }
         };
-        let of_this_host = |migration: &Migration| {
+        let is_from_here = |migration: &Migration| {
             let status = migration.status.as_ref();
             status.is_some_and(|status| status.origin.as_ref() == Some(&self.node)) && !progress::is_over(status)
         };
-        let unfinished: Vec<Migration> = listed.items.into_iter().filter(of_this_host).collect();
-        if unfinished.is_empty() {
+        let (leaving, others): (Vec<Migration>, Vec<Migration>) = listed.items.into_iter().partition(is_from_here);
+        let arriving: Vec<Migration> = others.into_iter().filter(|one| may_arrive(one, &self.node)).collect();
+        if leaving.is_empty() && arriving.is_empty() {
             return Ok(());
         }
         let domains = libvirt.domains().await?;
-        for migration in unfinished {
+        for migration in arriving {
             let Ok(uuid) = migration.name_any().parse::<Uuid>() else { continue };
-            let started = migration.status.and_then(|status| status.started).map_or_else(Timestamp::now, |time| time.0);
+            if domains.iter().any(|domain| domain.uuid == uuid && domain.is_active()) {
+                self.incoming.entry(uuid).or_insert(0);
+            }
+        }
+        for migration in leaving {
+            let Ok(uuid) = migration.name_any().parse::<Uuid>() else { continue };
+            let published = migration.status.map(own);
+            let started = published.as_ref().and_then(|status| status.started.as_ref());
+            let started = started.map_or_else(Timestamp::now, |time| time.0);
             let here = domains.iter().find(|domain| domain.uuid == uuid && domain.is_active());
             let stage = if here.is_some() { Stage::Running { is_bounded: false } } else { Stage::Succeeded };
             let domain = here.cloned().unwrap_or(Domain { name: String::new(), uuid, id: -1 });
-            self.outgoing.entry(uuid).or_insert_with(|| Outgoing::new(domain, started, stage));
+            let adopted = || Outgoing { published, ..Outgoing::new(domain, started, stage) };
+            self.outgoing.entry(uuid).or_insert_with(adopted);
         }
         Ok(())
     }
@@ -107,7 +117,7 @@ impl Migrations {
                 outgoing.stage = Stage::Succeeded;
                 outgoing.idle = GRACE;
             }
-            Event::JobCompleted { .. } => {}
+            Event::JobCompleted { .. } | Event::Reboot { .. } | Event::Watchdog { .. } | Event::IoError { .. } => {}
             Event::Lifecycle { domain, event, detail } => self.on_lifecycle(domain, (*event, *detail)),
         }
     }
@@ -165,12 +175,24 @@ impl Migrations {
     }
 }
 
+/// What the agent at the origin writes of a status.
+fn own(status: MigrationStatus) -> MigrationStatus {
+    MigrationStatus { destination: None, observed_generation: None, waiting_for: Vec::new(), ..status }
+}
+
 /// Whether the object is about the migration that arrives now, and not about one before it. Short ones may be over when
 /// their destination is published.
 fn has_begun(migration: &Migration, node: &str) -> bool {
     migration.status.as_ref().is_some_and(|status| {
         status.origin.as_deref().is_some_and(|origin| origin != node) && status.destination.is_none()
     })
+}
+
+/// Whether a migration leads here, if its instance is here: it has not failed, and no host has said that it is the destination.
+fn may_arrive(migration: &Migration, node: &str) -> bool {
+    let status = migration.status.as_ref();
+    let has_succeeded = status.is_some_and(|status| status.r#type == Some(MigrationType::Success));
+    has_begun(migration, node) && (has_succeeded || !progress::is_over(status))
 }
 
 impl Outgoing {
@@ -220,7 +242,12 @@ impl Outgoing {
             self.started = begin(api, &self.domain.uuid.to_string(), node, self.started).await?;
         }
         let before = self.published.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-        let status = progress::status(node, self.started, &self.stage, &self.statistics, &before, Timestamp::now());
+        let mut status = progress::status(node, self.started, &self.stage, &self.statistics, &before, Timestamp::now());
+        // The numbers of a migration that ended while the agent was away are those of before.
+        if let Some(published) = self.published.as_ref().filter(|_| self.statistics == Statistics::default()) {
+            let (conditions, r#type, err_msg) = (status.conditions, status.r#type, status.err_msg);
+            status = MigrationStatus { conditions, r#type, err_msg, ..published.clone() };
+        }
         if self.published.as_ref() == Some(&status) {
             return Ok(());
         }

@@ -27,19 +27,22 @@ pub enum Procedure {
     DomainGetXmlDesc = 14,
     AuthList = 66,
     ConnectGetLibVersion = 157,
+    DomainGetState = 212,
     ConnectListAllDomains = 273,
     DomainGetJobStats = 298,
     RegisterEvent = 316,
     LifecycleEvent = 318,
+    RebootEvent = 319,
+    WatchdogEvent = 321,
+    IoErrorEvent = 324,
     ConnectGetDomainCapabilities = 342,
     MigrationIterationEvent = 359,
     JobCompletedEvent = 363,
 }
 
-/// Events as they are asked for.
-pub const LIFECYCLE: i32 = 0;
-pub const MIGRATION_ITERATION: i32 = 20;
-pub const JOB_COMPLETED: i32 = 21;
+/// The events that are asked for, by libvirt's numbers: lifecycle, reboot, watchdog, I/O error with its reason, migration
+/// iteration, job completed. A guest that panics is a lifecycle event.
+pub const EVENTS: [i32; 6] = [0, 1, 3, 6, 20, 21];
 
 /// The head of a message, without its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +125,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, XdrError> {
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, XdrError> {
         Ok(Self { name: reader.string()?, uuid: Uuid::from_bytes(reader.uuid()?), id: reader.i32()? })
     }
 
@@ -210,6 +213,12 @@ impl Statistics {
 pub enum Event {
     /// `event` and `detail` are those of `virDomainEventType`.
     Lifecycle { domain: Domain, event: i32, detail: i32 },
+    /// The domain restarted itself.
+    Reboot { domain: Domain },
+    /// The watchdog of the domain was not fed. `action` is that of `virDomainEventWatchdogAction`.
+    Watchdog { domain: Domain, action: i32 },
+    /// A disk returned an error. `action` is that of `virDomainEventIOErrorAction`; the reason may be empty.
+    IoError { domain: Domain, path: String, device: String, action: i32, reason: String },
     /// The memory of a domain that migrates was gone through once more.
     Iteration { domain: Domain },
     /// A job has ended.
@@ -220,15 +229,24 @@ impl Event {
     /// The event of a message; none if it is one that was not asked for.
     pub fn read(procedure: i32, reader: &mut Reader<'_>) -> Result<Option<Self>, XdrError> {
         const LIFECYCLE: i32 = Procedure::LifecycleEvent as i32;
+        const REBOOT: i32 = Procedure::RebootEvent as i32;
+        const WATCHDOG: i32 = Procedure::WatchdogEvent as i32;
+        const IO_ERROR: i32 = Procedure::IoErrorEvent as i32;
         const ITERATION: i32 = Procedure::MigrationIterationEvent as i32;
         const COMPLETED: i32 = Procedure::JobCompletedEvent as i32;
-        if ![LIFECYCLE, ITERATION, COMPLETED].contains(&procedure) {
+        if ![LIFECYCLE, REBOOT, WATCHDOG, IO_ERROR, ITERATION, COMPLETED].contains(&procedure) {
             return Ok(None);
         }
         let _callback = reader.i32()?;
         let domain = Domain::read(reader)?;
         Ok(Some(match procedure {
             LIFECYCLE => Self::Lifecycle { domain, event: reader.i32()?, detail: reader.i32()? },
+            REBOOT => Self::Reboot { domain },
+            WATCHDOG => Self::Watchdog { domain, action: reader.i32()? },
+            IO_ERROR => {
+                let (path, device) = (reader.string()?, reader.string()?);
+                Self::IoError { domain, path, device, action: reader.i32()?, reason: reader.string()? }
+            }
             ITERATION => Self::Iteration { domain },
             _ => Self::JobCompleted { domain, statistics: Statistics::read(reader)? },
         }))
@@ -275,7 +293,16 @@ mod tests {
         let bytes = plum().write(Writer::default().i32(1)).i32(5).i32(3).into_bytes();
         let event = Event::read(318, &mut Reader::new(&bytes)).unwrap();
         assert_eq!(event, Some(Event::Lifecycle { domain: plum(), event: 5, detail: 3 }));
-        assert_eq!(Event::read(319, &mut Reader::new(&bytes)), Ok(None));
+        assert_eq!(Event::read(320, &mut Reader::new(&bytes)), Ok(None));
+        let bytes =
+            plum().write(Writer::default().i32(1)).string("/disk").string("virtio-disk0").i32(1).string("enospc");
+        let event = Event::read(324, &mut Reader::new(&bytes.into_bytes())).unwrap();
+        let (path, device) = ("/disk".into(), "virtio-disk0".into());
+        assert_eq!(event, Some(Event::IoError { domain: plum(), path, device, action: 1, reason: "enospc".into() }));
+        let bytes = plum().write(Writer::default().i32(1)).i32(2).into_bytes();
+        let read = |procedure| Event::read(procedure, &mut Reader::new(&bytes)).unwrap();
+        assert_eq!(read(321), Some(Event::Watchdog { domain: plum(), action: 2 }));
+        assert_eq!(read(319), Some(Event::Reboot { domain: plum() }));
     }
 
     #[test]

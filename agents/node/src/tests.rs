@@ -1,6 +1,9 @@
 //! The agent beside a libvirt that says what a real one was recorded saying, and a whole API server.
 
-use std::collections::BTreeMap;
+mod guests;
+mod restarts;
+
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,7 +43,12 @@ struct Script {
     domains: Mutex<Vec<Domain>>,
     /// The type of the job that a migrating domain has.
     job: Mutex<i32>,
+    /// The states of domains, with their reasons, that do not run as usual.
+    states: Mutex<HashMap<Uuid, (i32, i32)>>,
+    /// The events that were asked for.
+    registered: Mutex<Vec<i32>>,
     lists: AtomicUsize,
+    jobs: AtomicUsize,
     /// How many events come before each answer to a pulse.
     burst: usize,
 }
@@ -79,14 +87,15 @@ async fn serve(mut stream: UnixStream, script: Arc<Script>, mut events: broadcas
                 let Ok(length) = length else { return };
                 let mut message = vec![0; length as usize - 4];
                 stream.read_exact(&mut message).await.unwrap();
-                let head = Head::read(&mut Reader::new(&message)).unwrap();
+                let mut reader = Reader::new(&message);
+                let head = Head::read(&mut reader).unwrap();
                 let is_pulse = head.procedure == Procedure::ConnectGetLibVersion as i32;
                 let burst = if is_pulse { script.burst } else { 0 };
                 for _ in 0..burst {
                     let event = plum().write(Writer::default().i32(0)).i32(2).i32(0).into_bytes();
                     stream.write_all(&framed(Procedure::LifecycleEvent as i32, 2, 0, 0, &event)).await.unwrap();
                 }
-                stream.write_all(&answer(head, &script)).await.unwrap();
+                stream.write_all(&answer(head, &mut reader, &script)).await.unwrap();
             }
             Ok((procedure, payload)) = events.recv() => {
                 stream.write_all(&framed(procedure, 2, 0, 0, &payload)).await.unwrap();
@@ -101,11 +110,20 @@ fn framed(procedure: i32, kind: i32, serial: u32, status: i32, payload: &[u8]) -
     [head.into_bytes(), payload.to_vec()].concat()
 }
 
-fn answer(head: Head, script: &Script) -> Vec<u8> {
+fn answer(head: Head, arguments: &mut Reader<'_>, script: &Script) -> Vec<u8> {
     let number = |number: u32| Writer::default().u32(0).u32(number);
     let payload = match head.procedure {
         66 | 1 => Writer::default().u32(0),
-        316 => Writer::default().i32(7),
+        316 => {
+            script.registered.lock().unwrap().push(arguments.i32().unwrap());
+            Writer::default().i32(7)
+        }
+        212 => {
+            let domain = Domain::read(arguments).unwrap();
+            let running = (1, 1);
+            let (state, reason) = script.states.lock().unwrap().get(&domain.uuid).copied().unwrap_or(running);
+            Writer::default().i32(state).i32(reason)
+        }
         157 => number(9_000_000),
         4 => number(7_002_022),
         6 => (0..32).fold(Writer::default(), |writer, _| writer.u32(0)).u32(0).u32(1024).i32(4),
@@ -118,7 +136,10 @@ fn answer(head: Head, script: &Script) -> Vec<u8> {
             let count = u32::try_from(domains.len()).unwrap();
             domains.iter().fold(Writer::default().u32(count), |writer, domain| domain.write(writer)).u32(count)
         }
-        298 => Writer::default().i32(*script.job.lock().unwrap()).u32(1).string("memory_total").i32(4).u32(0).u32(128),
+        298 => {
+            script.jobs.fetch_add(1, Ordering::SeqCst);
+            Writer::default().i32(*script.job.lock().unwrap()).u32(1).string("memory_total").i32(4).u32(0).u32(128)
+        }
         // As the test driver answers: "not supported", code 3.
         _ => {
             let refusal = Writer::default().i32(3).i32(12).optional(Some("not supported")).into_bytes();
@@ -150,7 +171,7 @@ struct Stand {
     libvirt: Libvirt,
     metrics: NodeMetrics,
     hypervisors: Api<Hypervisor>,
-    _agent: JoinHandle<()>,
+    agent: JoinHandle<()>,
 }
 
 impl Stand {
@@ -170,7 +191,33 @@ impl Stand {
         let libvirt = Libvirt::start(&folder.path().join("sock"), script);
         let (metrics, options) = (NodeMetrics::default(), options(&cluster, folder.path(), &name));
         let work = crate::run(cluster.client(), options, metrics.clone(), CancellationToken::new());
-        Ok(Self { libvirt, metrics, hypervisors, _agent: tokio::spawn(work), cluster, folder })
+        Ok(Self { libvirt, metrics, hypervisors, agent: tokio::spawn(work), cluster, folder })
+    }
+
+    /// Ends the agent wherever it is.
+    async fn kill(&mut self) {
+        self.agent.abort();
+        let ended = (&mut self.agent).await;
+        assert!(ended.is_err_and(|error| error.is_cancelled()), "it ended before");
+    }
+
+    /// Starts another agent in the place of one that was killed.
+    fn start(&mut self) {
+        self.metrics = NodeMetrics::default();
+        let options = options(&self.cluster, self.folder.path(), &self.cluster.name("pear"));
+        let work = crate::run(self.cluster.client(), options, self.metrics.clone(), CancellationToken::new());
+        self.agent = tokio::spawn(work);
+    }
+
+    /// A domain as it is from now on, and an event about it.
+    fn lifecycle(&self, id: i32, what: (i32, i32)) {
+        self.libvirt.script.domains.lock().unwrap()[0].id = id;
+        let event = plum().write(Writer::default().i32(7)).i32(what.0).i32(what.1);
+        self.libvirt.event(Procedure::LifecycleEvent, event);
+    }
+
+    async fn migration(&self) -> Option<Migration> {
+        Api::<Migration>::default_namespaced(self.cluster.client()).get_opt(&PLUM.to_string()).await.unwrap()
     }
 
     async fn hypervisor(&self) -> Hypervisor {

@@ -251,6 +251,9 @@ status:
   effectiveCapacity: {cpu: "512", memory: 512Gi}
   cells: [{cellID: 0, allocation: {cpu: "8"}, capacity: {cpu: "64"}, effectiveCapacity: {cpu: "256"}}]
   instances: [{id: abc123, name: instance-00000001, active: true}]
+  guestFailures:
+    [{instance: abc123, kind: Crashed, time: "2026-01-31T12:00:00Z", state: Running, message: QEMU ended},
+     {instance: abc123, kind: IoError, time: "2026-01-31T12:01:00Z", state: Paused}]
   numInstances: 1
   hypervisorId: hv-001
   serviceId: svc-001

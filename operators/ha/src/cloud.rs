@@ -9,6 +9,7 @@ use kube::{Api, Client};
 
 use crate::CLOUDS_SECRET;
 use crate::decide::{Action, Host, NovaHost};
+use crate::guests::NovaGuest;
 
 /// The entry of the clouds.yaml, as a ControlPlane writes it.
 const CLOUD: &str = "openstack";
@@ -20,6 +21,9 @@ const SKEW_MINUTES: i64 = 5;
 pub trait Compute: Send + Sync {
     /// What it knows of a host that was fenced then.
     fn ask<'a>(&'a self, host: &'a Host, fenced: Timestamp) -> BoxFuture<'a, Result<NovaHost, String>>;
+
+    /// How it sees a guest; none if it has no such server.
+    fn guest<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<NovaGuest>, String>>;
 
     /// Makes a call; what is no call to Nova is nothing.
     fn call<'a>(&'a self, action: &'a Action) -> BoxFuture<'a, Result<(), String>>;
@@ -62,6 +66,15 @@ impl Nova {
         Ok(NovaHost { service, here, moved, evacuations })
     }
 
+    async fn seen(&self, id: &str) -> Result<Option<NovaGuest>, Error> {
+        let nova = self.0.guests();
+        let Some(guest) = nova.get(id).await? else { return Ok(None) };
+        // Nova stops a server whose domain it finds ended, so that a server that crashed looks like one that a user stopped.
+        let last = if guest.status == "SHUTOFF" { nova.last_power_action(id).await? } else { None };
+        let stopped_by_user = last.is_some_and(|last| last.action == "stop" && last.user_id.is_some());
+        Ok(Some(NovaGuest { guest, stopped_by_user }))
+    }
+
     async fn make(&self, action: &Action) -> Result<(), Error> {
         let nova = self.0.evacuations();
         match action {
@@ -71,6 +84,7 @@ impl Nova {
             Action::Enable(service) => nova.enable(service).await,
             Action::Evacuate(server) => nova.evacuate(server).await,
             Action::Start(server) => nova.start(server).await,
+            Action::Restart(server) => self.0.guests().hard_reboot(server).await,
             Action::Fence(_) | Action::Record(_) | Action::Forget => Ok(()),
         }
     }
@@ -79,6 +93,10 @@ impl Nova {
 impl Compute for Nova {
     fn ask<'a>(&'a self, host: &'a Host, fenced: Timestamp) -> BoxFuture<'a, Result<NovaHost, String>> {
         Box::pin(async move { self.known(host, fenced).await.map_err(|error| error.to_string()) })
+    }
+
+    fn guest<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<NovaGuest>, String>> {
+        Box::pin(async move { self.seen(id).await.map_err(|error| error.to_string()) })
     }
 
     fn call<'a>(&'a self, action: &'a Action) -> BoxFuture<'a, Result<(), String>> {

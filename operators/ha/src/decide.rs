@@ -109,6 +109,8 @@ pub enum Action {
     Evacuate(String),
     /// Start a server that was evacuated.
     Start(String),
+    /// Start a server again on the host where it crashed.
+    Restart(String),
     /// The compute service may be up again.
     LiftForceDown(String),
     /// Enable the compute service.

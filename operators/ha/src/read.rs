@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use c5c3_api::blocks::{Condition, ConditionStatus};
-use c5c3_api::hypervisor::Hypervisor as HypervisorKind;
+use c5c3_api::hypervisor::{Eviction as EvictionKind, GuestFailure, Hypervisor as HypervisorKind, Maintenance};
 use c5c3_kit::condition::find;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as NodeKind;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::{ApiResource, Object};
 use kube::{Api, Client, ResourceExt as _};
 use serde::Deserialize;
@@ -17,8 +18,11 @@ use crate::report::{FAILED, FENCED, RUNNING};
 /// A node, without what makes it large.
 pub(crate) type Node = Object<Option<Nothing>, Conditions>;
 
-/// A Hypervisor, without what its agent reports.
+/// A Hypervisor, without what its agent reports of the host.
 pub(crate) type Hypervisor = Object<Wanted, Conditions>;
+
+/// An Eviction, without its guests.
+pub(crate) type Eviction = Object<Evicted, Ended>;
 
 /// What is not read.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,16 +33,33 @@ pub(crate) struct Nothing {}
 pub(crate) struct Wanted {
     #[serde(default = "yes")]
     pub(crate) high_availability: bool,
+    #[serde(default)]
+    pub(crate) maintenance: Maintenance,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Evicted {
+    pub(crate) hypervisor: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Ended {
+    #[serde(default)]
+    pub(crate) finished: Option<Time>,
 }
 
 fn yes() -> bool {
     true
 }
 
+/// A status. Of a node there are conditions alone.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Conditions {
     #[serde(default)]
     pub(crate) conditions: Vec<Condition>,
+    #[serde(default)]
+    pub(crate) guest_failures: Vec<GuestFailure>,
 }
 
 pub(crate) fn nodes(client: &Client) -> Api<Node> {
@@ -47,6 +68,10 @@ pub(crate) fn nodes(client: &Client) -> Api<Node> {
 
 pub(crate) fn hypervisors(client: &Client) -> Api<Hypervisor> {
     Api::all_with(client.clone(), &ApiResource::erase::<HypervisorKind>(&()))
+}
+
+pub(crate) fn evictions(client: &Client) -> Api<Eviction> {
+    Api::all_with(client.clone(), &ApiResource::erase::<EvictionKind>(&()))
 }
 
 pub(crate) fn conditions(object: Option<&Conditions>) -> &[Condition] {

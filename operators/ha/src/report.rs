@@ -21,6 +21,9 @@ pub(crate) const FAILED: &str = "HostFailed";
 /// Whether the host was confirmed to be off; its message is the fencing record.
 pub(crate) const FENCED: &str = "Fenced";
 
+/// Whether guests of the host are down after a crash or an I/O error.
+pub(crate) const GUESTS: &str = "GuestsFailed";
+
 /// The annotation with the servers that ran when the host was fenced.
 pub(crate) const RUNNING: &str = "ha.c5c3.io/running";
 
@@ -37,24 +40,29 @@ pub(crate) enum Fenced {
 
 /// Whether `HaEnabled` on the Hypervisor is up to date.
 pub(crate) fn is_enabled_told(hypervisor: &Hypervisor) -> bool {
-    told(hypervisor, None, &Fenced::Kept, Timestamp::UNIX_EPOCH).is_none()
+    told(hypervisor, None, None, &Fenced::Kept, Timestamp::UNIX_EPOCH).is_none()
 }
 
-/// Our conditions after this turn, if they differ from those before.
+/// What is told by a condition: its status, a reason for programs and a message for people.
+pub(crate) type Report = (bool, &'static str, String);
+
+/// Our conditions after this turn, if they differ from those before. Those of which nothing is reported stay.
 pub(crate) fn told(
     hypervisor: &Hypervisor,
-    report: Option<&(bool, &'static str, String)>,
+    host: Option<&Report>,
+    guests: Option<&Report>,
     fenced: &Fenced,
     now: Timestamp,
 ) -> Option<Vec<Condition>> {
     let before = conditions(hypervisor.status.as_ref());
-    let failed = match report {
-        Some((true, reason, message)) => Some(ConditionState::met(FAILED, *reason, message)),
-        Some((false, reason, message)) => Some(ConditionState::unmet(FAILED, *reason, message)),
-        None => None,
-    };
     let old = |kind: &str| find(before, kind).cloned();
-    let failed = failed.map(|state| state.to_condition(old(FAILED).as_ref(), None, now)).or_else(|| old(FAILED));
+    let reported = |kind: &str, report: Option<&Report>| {
+        let state = report.map(|(is_failed, reason, message)| {
+            let status = if *is_failed { ConditionStatus::True } else { ConditionStatus::False };
+            ConditionState { status, ..ConditionState::met(kind, *reason, message) }
+        });
+        state.map(|state| state.to_condition(old(kind).as_ref(), None, now)).or_else(|| old(kind))
+    };
     let fence = match fenced {
         Fenced::Kept => old(FENCED),
         Fenced::Over => None,
@@ -68,8 +76,9 @@ pub(crate) fn told(
         }),
     };
     let enabled = enabled(hypervisor.spec.high_availability, before).to_condition(old(ENABLED).as_ref(), None, now);
-    let wanted: Vec<Condition> = failed.into_iter().chain(fence).chain([enabled]).collect();
-    let present: Vec<Condition> = [FAILED, FENCED, ENABLED].into_iter().filter_map(old).collect();
+    let (failed, guests) = (reported(FAILED, host), reported(GUESTS, guests));
+    let wanted: Vec<Condition> = failed.into_iter().chain(fence).chain([enabled]).chain(guests).collect();
+    let present: Vec<Condition> = [FAILED, FENCED, ENABLED, GUESTS].into_iter().filter_map(old).collect();
     (wanted != present).then_some(wanted)
 }
 
@@ -87,7 +96,21 @@ pub(crate) async fn record(
     running: Option<&BTreeSet<String>>,
 ) -> Result<(), kube::Error> {
     let text = running.map(|ids| ids.iter().map(String::as_str).collect::<Vec<_>>().join(","));
-    let meta = json!({"metadata": {"uid": hypervisor.uid(), "annotations": {RUNNING: text}}});
+    annotate(client, hypervisor, RUNNING, text, false).await
+}
+
+/// Sets an annotation, or removes it. Fails if it is another Hypervisor by now, and with `unchanged` if it changed since it was read.
+pub(crate) async fn annotate(
+    client: &Client,
+    hypervisor: &Hypervisor,
+    name: &str,
+    text: Option<String>,
+    unchanged: bool,
+) -> Result<(), kube::Error> {
+    let mut meta = json!({"metadata": {"uid": hypervisor.uid(), "annotations": {name: text}}});
+    if unchanged {
+        meta["metadata"]["resourceVersion"] = hypervisor.resource_version().into();
+    }
     let params = PatchParams { field_manager: Some(NAME.into()), ..PatchParams::default() };
     hypervisors(client).patch(&hypervisor.name_any(), &params, &Patch::Merge(meta)).await.map(drop)
 }

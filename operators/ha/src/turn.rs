@@ -18,8 +18,9 @@ use tokio::time::Instant;
 
 use crate::decide::{Action, Host, Known, Power, cliff, decide};
 use crate::fence::{Fence, FenceRequest, Fencer};
-use crate::read::{Hypervisor, Node, host, hypervisors, nodes};
-use crate::report::{self, Fenced};
+use crate::read::{Eviction, Hypervisor, Node, evictions, host, hypervisors, nodes};
+use crate::report::{self, Fenced, Report};
+use crate::restart::{Evictions, Look, Made, scene};
 use crate::{Compute, Means, NAME, NAMESPACE};
 
 /// Runs until the task is stopped.
@@ -31,12 +32,12 @@ pub(crate) async fn run(mut task: Task, means: Arc<Means>) {
     let work = async move {
         loop {
             let is_due = watch.is_due(means.policy.interval).await;
-            if watch.listed == (true, true) {
+            if watch.is_known() {
                 task.started();
             }
             if is_due {
                 let turn = Turn { client: &client, namespace: &namespace, means: &means, events: &events };
-                turn.take(&watch.hypervisors, &watch.nodes).await;
+                turn.take(&watch.hypervisors, &watch.nodes, &watch.evictions).await;
             }
         }
     };
@@ -47,9 +48,11 @@ pub(crate) async fn run(mut task: Task, means: Arc<Means>) {
 struct Watch {
     nodes: BTreeMap<String, Node>,
     hypervisors: BTreeMap<String, Hypervisor>,
+    evictions: Evictions,
     node_events: BoxStream<'static, Event<Node>>,
     hypervisor_events: BoxStream<'static, Event<Hypervisor>>,
-    listed: (bool, bool),
+    eviction_events: BoxStream<'static, Event<Eviction>>,
+    listed: (bool, bool, bool),
     /// The hosts about which there may be something to do.
     of_interest: BTreeSet<String>,
     /// When they are looked at next: neither their patience nor Nova sends events.
@@ -61,21 +64,35 @@ impl Watch {
         Self {
             nodes: BTreeMap::new(),
             hypervisors: BTreeMap::new(),
+            evictions: BTreeMap::new(),
             node_events: events(nodes(client), "Node"),
             hypervisor_events: events(hypervisors(client), "Hypervisor"),
-            listed: (false, false),
+            eviction_events: events(evictions(client), "Eviction"),
+            listed: (false, false, false),
             of_interest: BTreeSet::new(),
             due: Instant::now(),
         }
     }
 
+    fn is_known(&self) -> bool {
+        self.listed == (true, true, true)
+    }
+
     /// Waits for something that happens; whether it is time for a turn. Agents write to their Hypervisors all the time, so that an
     /// event alone is no reason for one.
     async fn is_due(&mut self, interval: Duration) -> bool {
-        let is_known = self.listed == (true, true);
+        let is_known = self.is_known();
         let changed = tokio::select! {
             Some(event) = self.node_events.next() => fold(&mut self.nodes, &mut self.listed.0, event),
             Some(event) = self.hypervisor_events.next() => fold(&mut self.hypervisors, &mut self.listed.1, event),
+            Some(event) = self.eviction_events.next() => {
+                let about = match &event {
+                    Event::Apply(one) | Event::InitApply(one) | Event::Delete(one) => Some(one.spec.hypervisor.clone()),
+                    Event::Init | Event::InitDone => None,
+                };
+                let changed = fold(&mut self.evictions, &mut self.listed.2, event);
+                about.map_or(changed, Changed::One)
+            }
             () = tokio::time::sleep_until(self.due), if is_known && !self.of_interest.is_empty() => {
                 self.due = Instant::now() + interval;
                 return true;
@@ -98,7 +115,10 @@ impl Watch {
     /// Looks whether there may be something to do about a host, or `HaEnabled` has to be written.
     fn look(&mut self, name: &str) {
         let is_of_interest = self.hypervisors.get(name).is_some_and(|hypervisor| {
-            host(hypervisor, self.nodes.get(name)).is_of_interest() || !report::is_enabled_told(hypervisor)
+            let host = host(hypervisor, self.nodes.get(name));
+            host.is_of_interest()
+                || !report::is_enabled_told(hypervisor)
+                || scene(hypervisor, &host, &self.evictions).is_of_interest()
         });
         if is_of_interest {
             self.of_interest.insert(name.to_owned());
@@ -151,10 +171,10 @@ where
 }
 
 /// What a turn works with.
-struct Turn<'a> {
-    client: &'a Client,
+pub(crate) struct Turn<'a> {
+    pub(crate) client: &'a Client,
     namespace: &'a str,
-    means: &'a Means,
+    pub(crate) means: &'a Means,
     events: &'a Events,
 }
 
@@ -162,20 +182,27 @@ struct Turn<'a> {
 type With<'a> = (Option<&'a Arc<dyn Compute>>, Option<&'a Arc<dyn Fencer>>);
 
 impl Turn<'_> {
-    async fn take(&self, hypervisors: &BTreeMap<String, Hypervisor>, nodes: &BTreeMap<String, Node>) {
+    async fn take(
+        &self,
+        hypervisors: &BTreeMap<String, Hypervisor>,
+        nodes: &BTreeMap<String, Node>,
+        evictions: &Evictions,
+    ) {
         let hosts: Vec<Host> =
             hypervisors.values().map(|hypervisor| host(hypervisor, nodes.get(&hypervisor.name_any()))).collect();
         let cliff = cliff(&hosts, &self.means.policy);
-        let (mut compute, mut fencer) = (None, None);
+        let (mut compute, mut fencer): (Option<Made<dyn Compute>>, _) = (None, None);
         for (hypervisor, host) in hypervisors.values().zip(hosts) {
-            if !host.is_of_interest() && report::is_enabled_told(hypervisor) {
+            let mut known = Known { host, nova: None, cliff: cliff.clone(), fencing: None };
+            let guests = Look::at(hypervisor, &known.host, evictions, &self.means.policy.guests);
+            if !known.host.is_of_interest() && report::is_enabled_told(hypervisor) && guests.is_none() {
                 continue;
             }
-            let mut known = Known { host, nova: None, cliff: cliff.clone(), fencing: None };
-            if let Some(fenced) = known.host.fenced_at.filter(|_| known.host.is_fenced()) {
-                if compute.is_none() {
-                    compute = Some((self.means.compute)(self.client.clone(), self.namespace.to_owned()).await);
-                }
+            let fenced = known.host.fenced_at.filter(|_| known.host.is_fenced());
+            if compute.is_none() && (fenced.is_some() || guests.as_ref().is_some_and(Look::asks)) {
+                compute = Some((self.means.compute)(self.client.clone(), self.namespace.to_owned()).await);
+            }
+            if let Some(fenced) = fenced {
                 known.nova = match &compute {
                     Some(Ok(nova)) => Some(nova.ask(&known.host, fenced).await),
                     Some(Err(why)) => Some(Err(why.clone())),
@@ -187,16 +214,20 @@ impl Turn<'_> {
                 }
                 known.fencing = fencer.as_ref().and_then(|made| made.as_ref().err().cloned());
             }
+            let guests = match guests {
+                Some(guests) => self.guests(hypervisor, &guests, compute.as_ref()).await,
+                None => None,
+            };
             let with = (
                 compute.as_ref().and_then(|made| made.as_ref().ok()),
                 fencer.as_ref().and_then(|made| made.as_ref().ok()),
             );
-            self.act(hypervisor, &known, with).await;
+            self.act(hypervisor, &known, guests, with).await;
         }
     }
 
-    /// Decides about one host, makes the calls and tells.
-    async fn act(&self, hypervisor: &Hypervisor, known: &Known, with: With<'_>) {
+    /// Decides about one host, makes the calls and tells, also what there is about its guests.
+    async fn act(&self, hypervisor: &Hypervisor, known: &Known, guests: Option<Report>, with: With<'_>) {
         let mut decided = decide(known, &self.means.policy, Timestamp::now());
         let (mut fenced, mut problems) = (Fenced::Kept, Vec::new());
         for action in &decided.actions {
@@ -217,7 +248,8 @@ impl Turn<'_> {
         if let (Some((_, _, message)), false) = (&mut decided.report, problems.is_empty()) {
             *message = format!("{message}; {}", problems.join("; "));
         }
-        if let Some(wanted) = report::told(hypervisor, decided.report.as_ref(), &fenced, Timestamp::now())
+        if let Some(wanted) =
+            report::told(hypervisor, decided.report.as_ref(), guests.as_ref(), &fenced, Timestamp::now())
             && let Err(error) = report::write(self.client, hypervisor, &wanted).await
         {
             tracing::warn!(host = known.host.name, %error, "cannot write the conditions of a Hypervisor; trying again");
@@ -249,7 +281,7 @@ impl Turn<'_> {
     }
 
     /// Tells of a call by an event: what was done to a host is there when the condition says something else.
-    async fn say(&self, hypervisor: &Hypervisor, action: &Action, done: &Result<Fenced, String>) {
+    pub(crate) async fn say(&self, hypervisor: &Hypervisor, action: &Action, done: &Result<Fenced, String>) {
         let (reason, what) = match action {
             Action::Fence(_) => ("Fence", "the host is switched off".to_owned()),
             Action::Record(_) | Action::Forget => return,
@@ -257,15 +289,20 @@ impl Turn<'_> {
             Action::Disable(_, reason) => ("DisableService", reason.clone()),
             Action::Evacuate(server) => ("Evacuate", format!("server {server} starts on another host")),
             Action::Start(server) => ("StartServer", format!("server {server} is started")),
+            Action::Restart(server) => ("RestartGuest", format!("server {server} is started again by a hard reboot")),
             Action::LiftForceDown(_) => ("LiftForceDown", "the compute service may be up again".to_owned()),
             Action::Enable(_) => ("EnableService", "the compute service is enabled".to_owned()),
         };
-        let about = Ref::cluster::<HypervisorKind>(hypervisor.name_any());
-        let uid = hypervisor.uid().unwrap_or_default();
         let (warning, reason, note) = match done {
             Ok(_) => (false, reason.to_owned(), what),
             Err(why) => (true, format!("{reason}Failed"), format!("not done: {what}: {why}")),
         };
-        self.events.publish(&about, &uid, warning, &reason, &note).await;
+        self.publish(hypervisor, warning, &reason, &note).await;
+    }
+
+    /// Publishes an event of a Hypervisor.
+    pub(crate) async fn publish(&self, hypervisor: &Hypervisor, warning: bool, reason: &str, note: &str) {
+        let about = Ref::cluster::<HypervisorKind>(hypervisor.name_any());
+        self.events.publish(&about, &hypervisor.uid().unwrap_or_default(), warning, reason, note).await;
     }
 }

@@ -1,6 +1,8 @@
 //! What the agent on a host tells of it: operating system, hardware, capacity, instances.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::Quantity;
@@ -174,4 +176,51 @@ pub struct HypervisorInstance {
     /// Whether it runs.
     #[serde(default)]
     pub active: bool,
+}
+
+/// What happened to an instance that no one asked for: the last time for each kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestFailure {
+    /// UUID of the instance.
+    #[schemars(length(min = 1, max = 64))]
+    pub instance: String,
+    /// What happened.
+    pub kind: GuestFailureKind,
+    /// When, by the clock of the host.
+    pub time: Time,
+    /// How the instance is since then.
+    pub state: GuestState,
+    /// What libvirt says of it, such as the disk of an I/O error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+}
+
+/// What happened to an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum GuestFailureKind {
+    /// Its QEMU ended, or libvirt ended it after a failure.
+    Crashed,
+    /// The kernel in it panicked.
+    Panicked,
+    /// A disk returned an error.
+    IoError,
+    /// There is no space for a disk to grow. The instance can go on once there is.
+    NoSpace,
+    /// Its watchdog was not fed; what follows is what its image or flavor asks for.
+    Watchdog,
+    /// It restarts itself again and again.
+    RebootLoop,
+}
+
+/// How an instance is since a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum GuestState {
+    /// It runs, still or again.
+    Running,
+    /// It does not run, and keeps its memory.
+    Paused,
+    /// It does not run.
+    Stopped,
 }

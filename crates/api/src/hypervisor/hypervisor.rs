@@ -8,7 +8,9 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::host::{Amounts, Capabilities, Cell, DomainCapabilities, HypervisorInstance, OperatingSystem, UpdateStatus};
+use super::host::{
+    Amounts, Capabilities, Cell, DomainCapabilities, GuestFailure, HypervisorInstance, OperatingSystem, UpdateStatus,
+};
 use crate::blocks::{Condition, WaitStatus, yes};
 use crate::catalog::Rules;
 
@@ -105,7 +107,7 @@ pub struct HypervisorSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(min = 1, max = 64)), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_projects: Vec<String>,
-    /// Whether instances are restarted elsewhere when the host fails.
+    /// Whether instances are restarted elsewhere when the host fails, and in place when they crash.
     #[serde(default = "yes")]
     pub high_availability: bool,
     /// Whether the host's agent requests its own libvirt certificate from cert-manager.
@@ -203,8 +205,8 @@ pub struct Aggregate {
 #[serde(rename_all = "camelCase")]
 pub struct HypervisorStatus {
     /// Ready, Onboarding, Offboarded, Terminating, Tainted, TraitsUpdated, AggregatesUpdated, AgentPodsEvicted,
-    /// HypervisorDisabled, Evicting, NodeHeld, CertificateIssued; from the operator ha HaEnabled, HostFailed and Fenced; from the
-    /// agent LibVirtConnection, OperatingSystemUpdate, TLSCertificateInstalled and one for each systemd unit. Each has one writer.
+    /// HypervisorDisabled, Evicting, NodeHeld, CertificateIssued; from the operator ha HaEnabled, HostFailed, Fenced and GuestsFailed;
+    /// from the agent LibVirtConnection, OperatingSystemUpdate, TLSCertificateInstalled and one for each systemd unit. Each has one writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -252,6 +254,14 @@ pub struct HypervisorStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4096), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub instances: Vec<HypervisorInstance>,
+    /// What happened to instances in the last hour that no one asked for, such as crashes; for a day of those that have not gone
+    /// on since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["instance", "kind"])
+    )]
+    pub guest_failures: Vec<GuestFailure>,
     /// How many instances there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_instances: Option<i32>,

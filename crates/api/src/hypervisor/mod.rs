@@ -7,7 +7,10 @@ mod hypervisor;
 mod migration;
 
 pub use eviction::{Eviction, EvictionInstance, EvictionInstanceState, EvictionSpec, EvictionStatus};
-pub use host::{Amounts, Capabilities, Cell, DomainCapabilities, HypervisorInstance, OperatingSystem, UpdateStatus};
+pub use host::{
+    Amounts, Capabilities, Cell, DomainCapabilities, GuestFailure, GuestFailureKind, GuestState, HypervisorInstance,
+    OperatingSystem, UpdateStatus,
+};
 pub use hypervisor::{
     Aggregate, Group, GroupTrait, Hypervisor, HypervisorSpec, HypervisorStatus, Maintenance, Overcommit,
 };

@@ -20,6 +20,8 @@ pub(crate) struct Guest {
     pub(crate) status: &'static str,
     pub(crate) task: Option<&'static str>,
     pub(crate) evacuations: usize,
+    /// The user who stopped it, if one did; Nova itself is none.
+    pub(crate) stopped_by: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -34,8 +36,10 @@ pub(crate) struct World {
     pub(crate) hold: bool,
     /// The fence does not confirm.
     pub(crate) fence_answers: Option<FenceState>,
-    /// How often the servers of a host were read.
+    /// How often the servers of a host, or one server, were read.
     pub(crate) reads: usize,
+    /// Reboots are accepted and do not bring the server up.
+    pub(crate) breaks: bool,
     /// Everything that was done, in order.
     pub(crate) log: Vec<String>,
 }
@@ -52,7 +56,7 @@ impl Fakes {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let guest = |(id, host, status): &(&str, &str, &'static str)| {
-            ((*id).to_owned(), Guest { host: (*host).to_owned(), status, task: None, evacuations: 0 })
+            ((*id).to_owned(), Guest { host: (*host).to_owned(), status, task: None, evacuations: 0, stopped_by: None })
         };
         let services = hosts.iter().map(|host| ((*host).to_owned(), (false, None))).collect();
         let world = World { guests: guests.iter().map(guest).collect(), services, ..World::default() };
@@ -123,7 +127,15 @@ impl Fakes {
                 }
                 Ok(shown)
             }
+            (&Method::GET, ["servers", id, "os-instance-actions"]) => {
+                let action = |guest: &Guest| {
+                    let attached = json!({"action": "attach_volume", "user_id": "someone"});
+                    json!({"instanceActions": [attached, {"action": "stop", "user_id": guest.stopped_by}]})
+                };
+                world.guests.get(*id).map(action).ok_or((StatusCode::NOT_FOUND, "no such server".into()))
+            }
             (&Method::GET, ["servers", id]) => {
+                world.reads += 1;
                 let found = world.guests.get_key_value(*id).map(guest);
                 found.map(|server| json!({"server": server})).ok_or((StatusCode::NOT_FOUND, "no such server".into()))
             }
@@ -139,6 +151,7 @@ impl Fakes {
     fn act(&self, world: &mut World, id: &str, body: &Value) -> Result<Value, (StatusCode, String)> {
         let (what, _) = body.as_object().unwrap().iter().next().unwrap();
         self.record(world, format!("{what} {id}"));
+        let breaks = world.breaks;
         let World { guests, services, off, migrations, .. } = world;
         let guest = guests.get_mut(id).unwrap();
         let conflict = |why: &str| Err((StatusCode::CONFLICT, why.to_owned()));
@@ -150,6 +163,10 @@ impl Fakes {
                 guest.task = Some("rebuilding");
                 guest.evacuations += 1;
                 migrations.push((id.to_owned(), guest.host.clone(), "accepted"));
+            }
+            "reboot" => {
+                assert_eq!(body["reboot"]["type"], "HARD");
+                guest.status = if breaks { "SHUTOFF" } else { "ACTIVE" };
             }
             "os-start" if guest.status == "SHUTOFF" => guest.status = "ACTIVE",
             other => return conflict(&format!("{other} of a server that is {}", guest.status)),
@@ -174,7 +191,9 @@ fn service((host, (down, reason)): (&String, &(bool, Option<String>))) -> Value 
 }
 
 fn guest((id, guest): (&String, &Guest)) -> Value {
-    json!({"id": id, "status": guest.status, "OS-EXT-STS:task_state": guest.task, "OS-EXT-SRV-ATTR:host": guest.host})
+    let power = if guest.status == "ACTIVE" { 1 } else { 4 };
+    json!({"id": id, "status": guest.status, "OS-EXT-STS:task_state": guest.task, "OS-EXT-STS:power_state": power,
+        "OS-EXT-SRV-ATTR:host": guest.host})
 }
 
 async fn answer(State(fakes): State<Fakes>, method: Method, uri: Uri, body: Bytes) -> Response {
@@ -185,7 +204,8 @@ async fn answer(State(fakes): State<Fakes>, method: Method, uri: Uri, body: Byte
             json!({"interface": "internal", "region_id": "r", "region": "r", "url": format!("{}/nova", fakes.url)});
         let catalog = json!([{"type": "compute", "name": "nova", "endpoints": [endpoint]}]);
         let token = json!({"token": {"issued_at": "2026-01-31T12:00:00Z", "expires_at": "2026-01-31T18:00:00Z",
-            "user": {"id": "u", "name": "admin"}, "project": {"id": "p", "name": "admin"}, "catalog": catalog}});
+            "user": {"id": "user-1", "name": "admin"}, "project": {"id": "project-1", "name": "admin"},
+            "catalog": catalog}});
         return (StatusCode::CREATED, [("x-subject-token", "token")], Json(token)).into_response();
     }
     let rest = path.iter().skip_while(|part| **part == "nova" || part.starts_with("v2")).copied().collect::<Vec<_>>();

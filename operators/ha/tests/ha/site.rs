@@ -7,11 +7,11 @@ use c5c3_harness::TestCluster;
 use c5c3_kit::Settings;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
-use c5c3_operator_ha::{Compute, Fencer, Means, Nova, Policy};
+use c5c3_operator_ha::{Compute, Fencer, GuestPolicy, Means, Nova, Policy};
 use jiff::{Span, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -22,14 +22,18 @@ use crate::fakes::Fakes;
 pub(crate) struct Site {
     cluster: TestCluster,
     pub(crate) fakes: Fakes,
+    /// When guests are restarted.
+    pub(crate) policy: GuestPolicy,
 }
 
 impl Site {
     /// Hosts that are ready, with these guests: name, host and status.
     pub(crate) async fn start(hosts: &[&str], guests: &[(&str, &str, &'static str)]) -> Option<Self> {
         let cluster = TestCluster::without_controllers("nodes fail when the test says so").await.unwrap()?;
-        cluster.install(&c5c3_api::find("hypervisor.c5c3.io/v1", "Hypervisor").unwrap().crd()).await.unwrap();
-        let site = Self { cluster, fakes: Fakes::start(hosts, guests).await };
+        for kind in ["Hypervisor", "Eviction"] {
+            cluster.install(&c5c3_api::find("hypervisor.c5c3.io/v1", kind).unwrap().crd()).await.unwrap();
+        }
+        let site = Self { cluster, fakes: Fakes::start(hosts, guests).await, policy: GuestPolicy::default() };
         let params = PostParams::default();
         for host in hosts {
             let node = json!({"metadata": {"name": host}});
@@ -48,6 +52,37 @@ impl Site {
     pub(crate) fn hypervisors(&self) -> Api<DynamicObject> {
         let kind = GroupVersionKind::gvk("hypervisor.c5c3.io", "v1", "Hypervisor");
         Api::all_with(self.cluster.client(), &ApiResource::from_gvk(&kind))
+    }
+
+    pub(crate) fn evictions(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("hypervisor.c5c3.io", "v1", "Eviction");
+        Api::all_with(self.cluster.client(), &ApiResource::from_gvk(&kind))
+    }
+
+    /// The reasons of the events of all Hypervisors.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(self.cluster.client());
+        let all = events.list(&ListParams::default()).await.unwrap();
+        all.items.into_iter().filter_map(|event| event.reason).collect()
+    }
+
+    /// The agent of the host reports these failures: guest, kind, state and how many seconds ago.
+    pub(crate) async fn report(&self, host: &str, failures: &[(&str, &str, &str, i64)]) {
+        let failure = |(instance, kind, state, ago): &(&str, &str, &str, i64)| {
+            let time = Timestamp::now().checked_sub(Span::new().seconds(*ago)).unwrap();
+            let time = Timestamp::from_second(time.as_second()).unwrap().to_string();
+            json!({"instance": instance, "kind": kind, "state": state, "time": time})
+        };
+        let failures: Vec<Value> = failures.iter().map(failure).collect();
+        let said = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": host},
+            "status": {"guestFailures": failures}});
+        let params = PatchParams::apply("agent").force();
+        self.hypervisors().patch_status(host, &params, &Patch::Apply(said)).await.unwrap();
+    }
+
+    pub(crate) async fn set_maintenance(&self, host: &str, mode: &str) {
+        let patch = Patch::Merge(json!({"spec": {"maintenance": mode, "maintenanceReason": "a fan"}}));
+        self.hypervisors().patch(host, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// The node is ready, or was last seen ten minutes ago.
@@ -101,9 +136,14 @@ impl Site {
 
     /// Waits until the host is reported for this reason.
     pub(crate) async fn until(&self, host: &str, reason: &str) -> Value {
+        self.until_told(host, "HostFailed", reason).await
+    }
+
+    /// Waits until a condition has this reason.
+    pub(crate) async fn until_told(&self, host: &str, kind: &str, reason: &str) -> Value {
         let wait = async {
             loop {
-                let condition = self.condition(host, "HostFailed").await;
+                let condition = self.condition(host, kind).await;
                 if condition["reason"] == reason {
                     return condition;
                 }
@@ -111,7 +151,7 @@ impl Site {
             }
         };
         let Ok(condition) = tokio::time::timeout(Duration::from_mins(1), wait).await else {
-            panic!("not {reason}: {} {:?}", self.condition(host, "HostFailed").await, self.fakes.world().log)
+            panic!("not {reason}: {} {:?}", self.condition(host, kind).await, self.fakes.world().log)
         };
         condition
     }
@@ -120,7 +160,7 @@ impl Site {
     pub(crate) async fn operator(&self, name: &str) -> Running {
         let (nova, fencer) = (self.fakes.client(), self.fakes.clone());
         let operator = c5c3_operator_ha::with(Means {
-            policy: Policy { interval: Duration::from_millis(20), ..Policy::default() },
+            policy: Policy { interval: Duration::from_millis(20), guests: self.policy.clone(), ..Policy::default() },
             compute: Box::new(move |_, _| {
                 let nova = Arc::new(Nova::new(nova.clone())) as Arc<dyn Compute>;
                 Box::pin(async move { Ok(nova) })
