@@ -1,6 +1,7 @@
 //! `c5c3 agent`: runs an agent of a hypervisor, and asks what it stands beside.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use c5c3_agent_node::NodeMetrics;
 use c5c3_agent_ovs::OvsMetrics;
@@ -10,7 +11,7 @@ use c5c3_kit::metrics::Metrics;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{AgentArgs, AgentKind, AgentOptions, LogFormat, NodeOptions, OvsOptions, TraceOptions};
+use crate::args::{AgentArgs, AgentKind, AgentOptions, CaptureArgs, LogFormat, NodeOptions, OvsOptions, TraceOptions};
 use crate::{Done, operator, print, target};
 
 pub(crate) fn run(args: AgentArgs) -> Done {
@@ -18,6 +19,7 @@ pub(crate) fn run(args: AgentArgs) -> Done {
         AgentKind::Node(options) => start(&options.common)?.block_on(node(options)),
         AgentKind::Ovs(options) => start(&options.common)?.block_on(ovs(options)),
         AgentKind::Trace(options) => trace(&options),
+        AgentKind::Capture(options) => capture(options),
     }
 }
 
@@ -74,6 +76,25 @@ async fn ovs(options: OvsOptions) -> Done {
 fn trace(options: &TraceOptions) -> Done {
     let said = runtime()?.block_on(c5c3_agent_ovs::trace(&options.ovs_run, &options.bridge, &options.flow));
     print(&format!("{}\n", said.map_err(|error| error.to_string())?))
+}
+
+/// Writes packets to standard output.
+fn capture(options: CaptureArgs) -> Done {
+    let runtime = runtime()?;
+    let bounds = c5c3_agent_ovs::CaptureOptions {
+        run: options.ovs_run,
+        target: options.target,
+        packets: options.packets,
+        bytes: options.bytes,
+        time: Duration::from_secs(options.seconds),
+        snap_length: options.snap_length,
+    };
+    let captured = runtime
+        .block_on(async { c5c3_agent_ovs::capture(&bounds, &mut tokio::io::stdout(), operator::stop_asked()).await });
+    // A reader that takes nothing would hold up the end of the thread that writes.
+    runtime.shutdown_background();
+    eprintln!("{}", captured.map_err(|error| error.to_string())?);
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn client(common: &AgentOptions) -> Result<kube::Client, String> {

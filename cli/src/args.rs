@@ -15,8 +15,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use cluster::{CODES, WHICH};
 pub(crate) use cluster::{ClusterArgs, Listing, LogsArgs, Output, StatusArgs, TargetArgs, WhyArgs, seconds};
 pub(crate) use operators::{
-    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs, NodeOptions,
-    OperatorArgs, OvsOptions, ProvidersArgs, ReferenceArgs, TraceOptions, ValidateArgs, WithoutArgs,
+    AgentArgs, AgentKind, AgentOptions, ApiserverArgs, CaptureArgs, CrdsArgs, FolderArgs, LogFormat, ManifestsArgs,
+    NodeOptions, OperatorArgs, OvsOptions, ProvidersArgs, ReferenceArgs, TraceOptions, ValidateArgs, WithoutArgs,
 };
 
 /// CobaltCore: OpenStack on Kubernetes, in one binary

@@ -13,15 +13,17 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch as channel};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::database::{self, Counters, Rows};
+use crate::capture;
+use crate::database::{self, Counters, Rows, Switch};
 use crate::health::{self, Ovn};
 use crate::metrics::OvsMetrics;
 use crate::openflow;
 use crate::rpc::{self, Rpc, RpcError};
+use crate::stale::{self, Ports, Stale};
 use crate::status::{self, Flows, Surroundings};
 
 /// The field manager of everything that the agent writes.
@@ -55,6 +57,9 @@ pub struct Options {
 /// Runs until `stop`. Neither an Open vSwitch nor an API server that is missing ends it.
 pub async fn run(client: Client, options: Options, metrics: OvsMetrics, stop: CancellationToken) {
     let nodes: Api<OVSNode> = Api::namespaced(client.clone(), &options.namespace);
+    let (ports, of_interest) = channel::channel(Ports::new());
+    let (found, stale) = channel::channel(Stale::new());
+    let reader = stale::follow(options.run.clone(), of_interest, found);
     let mut agent = Agent {
         watched: watch(nodes.clone(), &options.node),
         publisher: Publisher::new(nodes.clone(), MANAGER),
@@ -68,10 +73,13 @@ pub async fn run(client: Client, options: Options, metrics: OvsMetrics, stop: Ca
         counters: Counters::default(),
         traffic: (Traffic::default(), None),
         lost: None,
+        ports,
+        stale,
     };
     tokio::select! {
         () = stop.cancelled() => {}
         () = agent.work() => {}
+        () = reader => {}
     }
 }
 
@@ -92,6 +100,9 @@ struct Agent {
     traffic: (Traffic, Option<Instant>),
     /// Why the database does not answer.
     lost: Option<String>,
+    /// What the reader of flows looks at, and what it found.
+    ports: channel::Sender<Ports>,
+    stale: channel::Receiver<Stale>,
 }
 
 impl Agent {
@@ -163,6 +174,9 @@ impl Agent {
                     self.live = live.flatten();
                     due.get_or_insert((Instant::now() + DEBOUNCE).max(last_write + BETWEEN_WRITES));
                 }
+                Ok(()) = self.stale.changed() => {
+                    due.get_or_insert((Instant::now() + DEBOUNCE).max(last_write + BETWEEN_WRITES));
+                }
                 () = debounced, if due.is_some() => {
                     due = None;
                     if self.publish().await {
@@ -187,7 +201,14 @@ impl Agent {
     /// Asks the daemons how they are.
     async fn look(&mut self) {
         let run = self.options.run.clone();
+        if self.rows.has_capture() {
+            sweep(&run).await;
+        }
         let switch = self.rows.switch();
+        self.ports.send_if_modified(|known| {
+            let now = ports(&switch);
+            std::mem::replace(known, now.clone()) != now
+        });
         let mut flows = Flows::new();
         for bridge in &switch.bridges {
             match openflow::flows(&run.join(format!("{}.mgmt", bridge.name))).await {
@@ -270,7 +291,8 @@ impl Agent {
         };
         if let (None, Some(around)) = (&self.lost, &self.around) {
             let switch = self.rows.switch();
-            let findings = health::findings(&switch);
+            let mut findings = health::findings(&switch);
+            findings.extend(health::stale_flows(&switch, &self.stale.borrow()));
             self.metrics.issues(findings.len());
             let conditions = dated(health::conditions(&findings, &around.ovn));
             let status = status::status(&switch, around, &self.traffic.0, &findings, before, now);
@@ -298,6 +320,21 @@ impl Agent {
         }
         self.nodes.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await
     }
+}
+
+/// Removes what a capture left that was killed.
+async fn sweep(run: &Path) {
+    match capture::sweep(run).await {
+        Ok(true) => tracing::info!("removed the mirror that a capture left when it was killed"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "cannot remove the mirror that a capture left; trying again"),
+    }
+}
+
+/// The names of each bridge's ports.
+fn ports(switch: &Switch) -> Ports {
+    let names = |ports: &[database::Port]| ports.iter().map(|port| port.name.clone()).collect();
+    switch.bridges.iter().map(|bridge| (bridge.name.clone(), names(&bridge.ports))).collect()
 }
 
 /// The version of a daemon, the last word of what it says.

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
+use crate::capture;
+
 /// The database.
 pub const DATABASE: &str = "Open_vSwitch";
 
@@ -46,12 +48,18 @@ impl Rows {
         self.0.get(table)?.get(uuid)
     }
 
-    /// The switch that the rows describe, with everything in the order of names.
+    /// Whether a capture is there: one that runs, or what one left that was killed.
+    pub fn has_capture(&self) -> bool {
+        self.0.get("Bridge").is_some_and(|rows| rows.values().any(|row| row["name"] == capture::BRIDGE))
+    }
+
+    /// The switch that the rows describe, with everything in the order of names, and without what belongs to a capture.
     pub fn switch(&self) -> Switch {
         let none = Value::Null;
         let root = self.0.get("Open_vSwitch").and_then(|rows| rows.values().next()).unwrap_or(&none);
         let mut bridges: Vec<Bridge> =
             references(&root["bridges"]).filter_map(|uuid| Some(self.bridge(self.row("Bridge", uuid)?))).collect();
+        bridges.retain(|bridge| !capture::is_part(&bridge.name));
         bridges.sort_by(|a, b| a.name.cmp(&b.name));
         Switch {
             has_dpdk: root["dpdk_initialized"] == true,
@@ -65,6 +73,7 @@ impl Rows {
     fn bridge(&self, row: &Value) -> Bridge {
         let mut ports: Vec<Port> =
             references(&row["ports"]).filter_map(|uuid| Some(self.port(self.row("Port", uuid)?))).collect();
+        ports.retain(|port| !capture::is_part(&port.name));
         ports.sort_by(|a, b| a.name.cmp(&b.name));
         Bridge {
             name: text(&row["name"]).unwrap_or_default(),
@@ -155,7 +164,7 @@ fn set(value: &Value) -> impl Iterator<Item = &Value> {
     many.into_iter().flatten().chain(one)
 }
 
-fn references(value: &Value) -> impl Iterator<Item = &str> {
+pub fn references(value: &Value) -> impl Iterator<Item = &str> {
     set(value).filter(|one| one[0] == "uuid").filter_map(|one| one[1].as_str())
 }
 
@@ -186,7 +195,8 @@ impl Counters {
             let pairs = row["statistics"][1].as_array().into_iter().flatten();
             pairs.filter_map(|pair| Some((pair[0].as_str()?.to_owned(), pair[1].as_i64()?))).collect()
         };
-        Self(rows.filter_map(|row| Some((row["name"].as_str()?.to_owned(), counters(row)))).collect())
+        let named = rows.filter_map(|row| Some((row["name"].as_str()?, counters(row))));
+        Self(named.filter(|(name, _)| !capture::is_part(name)).map(|(name, all)| (name.to_owned(), all)).collect())
     }
 
     /// A counter summed over all interfaces.
@@ -244,6 +254,28 @@ pub(crate) mod tests {
         assert_eq!(rows.row("Bridge", "u").unwrap()["name"], "br-b");
         rows.update(json!({"Bridge": {"u": {"old": {"name": "br-b"}}}}));
         assert!(rows.row("Bridge", "u").is_none());
+    }
+
+    #[test]
+    fn what_belongs_to_a_capture_is_no_part_of_the_switch() {
+        let mut rows = recorded();
+        let (before, table) = (rows.switch(), |name: &str| json!({"c1": {"new": {"name": name}}}));
+        assert!(!rows.has_capture());
+        let root = rows.0["Open_vSwitch"].keys().next().unwrap().clone();
+        let mut bridges = rows.row("Open_vSwitch", &root).unwrap().clone();
+        bridges["bridges"][1].as_array_mut().unwrap().push(json!(["uuid", "c1"]));
+        let (id, mut bridge) = rows.0["Bridge"]
+            .iter()
+            .find(|(_, row)| row["name"] == "br-int")
+            .map(|(id, row)| (id.clone(), row.clone()))
+            .unwrap();
+        bridge["ports"][1].as_array_mut().unwrap().push(json!(["uuid", "c1"]));
+        rows.update(json!({"Open_vSwitch": {root: {"new": bridges}}, "Bridge": table("c5c3-capture"), "Port": table("c5c3-cap-near")}));
+        rows.update(json!({"Bridge": {id: {"new": bridge}}}));
+        assert!(rows.has_capture());
+        assert_eq!(rows.switch(), before);
+        let answer = json!([{"rows": [{"name": "c5c3-cap-far", "statistics": ["map", [["rx_packets", 2]]]}]}]);
+        assert_eq!(Counters::read(&answer), Counters::default());
     }
 
     #[test]

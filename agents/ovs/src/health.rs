@@ -1,9 +1,12 @@
 //! What is wrong with a switch, and what to do about it. Pure.
 
+use std::collections::BTreeSet;
+
 use c5c3_api::ovs::Severity;
 use c5c3_kit::condition::ConditionState;
 
 use crate::database::{Bridge, Interface, Port, Switch};
+use crate::stale::Stale;
 
 /// Conditions that the agent owns.
 pub const OVSDB: &str = "OVSDBConnected";
@@ -145,6 +148,36 @@ fn orphan(bridge: &Bridge, interface: &Interface) -> Option<Finding> {
     Some(Finding::new(About::Port, Severity::Warning, message))
 }
 
+/// For how many ports of a bridge it is said that only flows know them.
+const MOST_STALE: usize = 16;
+
+/// Flows of ports that their bridge does not have.
+pub fn stale_flows(switch: &Switch, stale: &Stale) -> Vec<Finding> {
+    let found = |message| Finding::new(About::Port, Severity::Warning, message);
+    let of_bridge = |(bridge, ports): (&String, &BTreeSet<u32>)| {
+        let is_ours = bridge == integration_bridge(switch);
+        let remedy = |port: &u32| {
+            if is_ours {
+                "restart ovn-controller on this node, which writes all flows again".to_owned()
+            } else {
+                format!("delete them with ovs-ofctl del-flows {bridge} in_port={port}, and again with out_port={port}")
+            }
+        };
+        let message = |port: &u32| {
+            format!(
+                "bridge {bridge} has flows of port {port}, which does not exist: their packets are lost, or reach \
+                     another port that gets the number; {}",
+                remedy(port)
+            )
+        };
+        let more = format!("bridge {bridge} has stale flows of more ports than are listed");
+        let mut all: Vec<Finding> = ports.iter().take(MOST_STALE).map(|port| found(message(port))).collect();
+        all.extend((ports.len() > MOST_STALE).then(|| found(more)));
+        all
+    };
+    stale.iter().flat_map(of_bridge).collect()
+}
+
 /// The conditions of a switch whose database answers.
 pub fn conditions(findings: &[Finding], ovn: &Ovn) -> Vec<ConditionState> {
     let about = |about: About, condition: &str, good: &str, well: &str, reason: &str| {
@@ -226,6 +259,21 @@ mod tests {
         let port: Vec<&Finding> = found.iter().filter(|one| one.about == About::Port).collect();
         assert_eq!(port.len(), 1);
         assert!(port[0].message.contains("has no device: could not open network device tap0; restart the instance"));
+    }
+
+    #[test]
+    fn stale_flows_name_the_port_and_who_writes_the_flows_of_the_bridge() {
+        let switch = recorded().switch();
+        let stale = |bridge: &str, ports: BTreeSet<u32>| Stale::from([(bridge.to_owned(), ports)]);
+        let texts = |stale: &Stale| stale_flows(&switch, stale).into_iter().map(|one| one.message).collect::<Vec<_>>();
+        let ours = texts(&stale("br-int", [7].into()));
+        assert!(ours[0].starts_with("bridge br-int has flows of port 7, which does not exist: "), "{ours:?}");
+        assert!(ours[0].ends_with("; restart ovn-controller on this node, which writes all flows again"), "{ours:?}");
+        let other = texts(&stale("br-ex", [9].into()));
+        assert!(other[0].contains("ovs-ofctl del-flows br-ex in_port=9, "), "{other:?}");
+        let many = texts(&stale("br-int", (1..100).collect()));
+        assert_eq!(many.len(), MOST_STALE + 1);
+        assert_eq!(many[MOST_STALE], "bridge br-int has stale flows of more ports than are listed");
     }
 
     #[test]

@@ -11,16 +11,20 @@
 
 mod access;
 mod agent;
+mod capture;
 mod database;
 mod health;
 mod metrics;
 mod openflow;
 mod rpc;
+mod stale;
 mod status;
 mod trace;
 
 pub use access::access;
 pub use agent::{MANAGER, Options, run};
+pub use capture::{CaptureError, CaptureOptions, Captured, Ended, capture};
 pub use metrics::OvsMetrics;
+pub use openflow::OpenFlowError;
 pub use rpc::RpcError;
 pub use trace::trace;

@@ -192,6 +192,39 @@ pub(crate) enum AgentKind {
         Exit code 0: it is said. 2: Open vSwitch does not answer, or the packet or the bridge is not known."
     )]
     Trace(TraceOptions),
+    /// Write packets of a bridge or a port of this node to standard output, as a pcap file, within bounds
+    #[command(
+        after_help = "On a cluster, in the agent's pod of a node; who may, says the right pods/exec in its namespace:\n  \
+        kubectl -n ovn-system exec c5c3-agent-ovs-x7k2p -- c5c3 agent capture tap0 > tap0.pcap\n  \
+        kubectl -n ovn-system exec c5c3-agent-ovs-x7k2p -- c5c3 agent capture br-int --seconds 60 | tcpdump -n -r -\n\n\
+        The first bound that is reached ends it. Beyond 5000 packets a second packets are left out; how many there were is said \
+        at the end.\n\
+        Exit code 0: it ended. 2: Open vSwitch does not answer, there is no such bridge or port, or another capture runs on \
+        this node."
+    )]
+    Capture(CaptureArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CaptureArgs {
+    /// The bridge or the port
+    #[arg(value_name = "BRIDGE-OR-PORT")]
+    pub(crate) target: String,
+    /// How many packets at most
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) packets: u32,
+    /// How many bytes of packets at most
+    #[arg(long, value_name = "COUNT", default_value_t = 10 << 20, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pub(crate) bytes: u64,
+    /// How long at most
+    #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) seconds: u64,
+    /// How many bytes of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 65535, value_parser = clap::value_parser!(u32).range(14..=65535))]
+    pub(crate) snap_length: u32,
+    /// The folder of Open vSwitch's sockets
+    #[arg(long, value_name = "DIR", default_value = "/run/openvswitch")]
+    pub(crate) ovs_run: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]

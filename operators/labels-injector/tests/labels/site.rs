@@ -29,6 +29,8 @@ pub(crate) struct Site {
     /// Stops everything that was started with the site.
     _end: DropGuard,
     stop: CancellationToken,
+    /// How many reconcilers have been started: each has a user of its own.
+    started: AtomicUsize,
 }
 
 impl Site {
@@ -37,7 +39,7 @@ impl Site {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let cluster = TestCluster::without_controllers("pods are bound by the test").await.unwrap()?;
         let stop = CancellationToken::new();
-        Some(Self { cluster, _end: stop.clone().drop_guard(), stop })
+        Some(Self { cluster, _end: stop.clone().drop_guard(), stop, started: AtomicUsize::new(0) })
     }
 
     pub(crate) fn pods(&self) -> Api<Pod> {
@@ -83,12 +85,17 @@ impl Site {
 
     /// Waits until the pod has this label.
     pub(crate) async fn until_labelled(&self, pod: &str, key: &str, value: &str) {
+        self.labelled_within(Duration::from_mins(1), pod, (key, value)).await;
+    }
+
+    /// Waits no longer than this until the pod has a label.
+    pub(crate) async fn labelled_within(&self, time: Duration, pod: &str, (key, value): (&str, &str)) {
         let wait = async {
             while self.labels(pod).await[key] != value {
                 tokio::task::yield_now().await;
             }
         };
-        let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+        let waited = tokio::time::timeout(time, wait).await;
         assert!(waited.is_ok(), "{pod} has no {key}={value} but {}", self.labels(pod).await);
     }
 
@@ -135,8 +142,9 @@ impl Site {
         let operator = c5c3_operator_labels_injector::with(Settings::default());
         let access = operator.access();
         let namespace = self.cluster.namespace();
+        let user = format!("few-rights-{}", self.started.fetch_add(1, Ordering::SeqCst));
         let limited =
-            self.cluster.limited("few-rights", namespace, access.in_namespaces(), access.in_cluster()).await.unwrap();
+            self.cluster.limited(&user, namespace, access.in_namespaces(), access.in_cluster()).await.unwrap();
         let (client, requests) = counted(limited.client.clone(), namespace);
         let (readiness, stop) = (Readiness::default(), self.stop.child_token());
         let (ready, stopped) = (readiness.clone(), stop.clone());

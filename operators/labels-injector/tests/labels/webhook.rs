@@ -1,7 +1,7 @@
 //! Binds with the webhook there, away, slow and without the node.
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use c5c3_harness::Fault;
 use c5c3_operator_labels_injector::{Injector, Labels};
@@ -116,6 +116,53 @@ async fn scheduling_goes_on_without_the_webhook_and_labels_follow() {
     site.pod("perry", None, json!({})).await;
     site.bind("perry", "pear", false).await.unwrap();
     site.until_labelled("perry", ZONE, "orchard-1").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn within_five_seconds_of_its_return_pods_have_their_labels_and_binds_bring_them_again() {
+    const RETURN: Duration = Duration::from_secs(5);
+    let Some(site) = Site::start().await else { return };
+    site.node("pear", json!({ZONE: "orchard-1"})).await;
+    let webhook = site.webhook(|injector| injector).await;
+    let running = site.reconciler().await;
+    site.pod("before", None, json!({})).await;
+    site.bind("before", "pear", false).await.unwrap();
+    site.until_labelled("before", NAME, "pear").await;
+
+    // The process is gone, with its webhook and its reconciler.
+    webhook.cancel();
+    drop(running);
+    // Both end soon and not at once: the pods that count are those at the end, which no one has labelled.
+    let (mut missed, until_gone) = (Vec::new(), Instant::now());
+    for index in 0.. {
+        let pod = format!("pod-{index}");
+        site.pod(&pod, None, json!({})).await;
+        site.bind(&pod, "pear", false).await.unwrap();
+        if site.labels(&pod).await == json!({}) {
+            missed.push(pod);
+        } else {
+            missed.clear();
+        }
+        if missed.len() == 20 {
+            break;
+        }
+        assert!(until_gone.elapsed() < Duration::from_mins(1), "pods are labelled though no one is there to do it");
+    }
+
+    let returned = Instant::now();
+    let (_webhook, _running) = (site.webhook(|injector| injector).await, site.reconciler().await);
+    for pod in &missed {
+        let left = RETURN.saturating_sub(returned.elapsed());
+        site.labelled_within(left, pod, (ZONE, "orchard-1")).await;
+        assert_eq!(site.labels(pod).await, json!({NAME: "pear", ZONE: "orchard-1"}));
+    }
+    // What is bound from now on has them in the first version that a kubelet sees.
+    site.node("quince", json!({ZONE: "orchard-2"})).await;
+    site.pod("after", None, json!({})).await;
+    let (seen, bound) = tokio::join!(first_seen(&site, "quince"), site.bind("after", "quince", false));
+    bound.unwrap();
+    assert_eq!(json!(seen.labels()), json!({NAME: "quince", ZONE: "orchard-2"}));
+    assert!(returned.elapsed() < RETURN, "{:?}", returned.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
