@@ -43,6 +43,12 @@ apiVersion: ceph.rook.io/v1
 kind: CephClient
 metadata: {name: tiler, namespace: clay}
 spec: {caps: {mon: profile rbd, osd: "profile rbd pool=tiles, profile rbd-read-only pool=bricks"}}
+---
+# Something of ours: the status is about that, and about what it stands on.
+apiVersion: c5c3.io/v1alpha1
+kind: SecretAggregate
+metadata: {name: mason, namespace: clay}
+spec: {sources: [{secretRef: {name: rook-ceph-client-mason}}], target: {name: mason}}
 "#;
 
 /// A command where the first monitor is, as the administrator.
@@ -122,6 +128,7 @@ fn a_monitor_dies(it: &Machine) {
     it.eventually(&quorum(), "a b");
     it.ok(&rbd("mason", "create bricks/tower --size 16M"));
     it.eventually(&format!("{} | grep -o MON_DOWN", field("cephcluster/pottery", ".status.ceph.details")), "MON_DOWN");
+    it.eventually("$C5C3 status --data $PWD/data | grep -o MON_DOWN", "MON_DOWN");
     it.ok("kubectl uncordon node-1");
     it.eventually(&quorum(), "a b c");
     it.eventually(HEALTH, "HEALTH_OK");

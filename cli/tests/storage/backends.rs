@@ -37,6 +37,10 @@ fn a_backend_that_does_not_answer_is_told_and_nothing_hangs(cloud: &Cloud) {
     set_backends(cloud, &json!([{"name": "lost", "rbd": {"cephSecretRef": {"name": "lost-ceph"}}}]));
     cloud.machine.eventually(&cloud::client("volume type show lost -f value -c name 2>/dev/null"), "lost");
     cloud.machine.eventually(&condition("CephConnected", "reason"), "Unreachable");
+    let named = "the backend lost: Unreachable: pool volumes as client.cinder";
+    cloud.machine.eventually(&format!("{} | grep -o '{named}'", condition("CephConnected", "message")), named);
+    let own = "{.status.backends[?(@.name==\"lost\")].conditions[?(@.type==\"CephConnected\")].reason}";
+    cloud.machine.eventually(&format!("kubectl -n cloud get cinder cinder -o jsonpath='{own}'"), "Unreachable");
     cloud.openstack("volume create --size 1 --type lost first -f value -c id");
     cloud.machine.eventually(&cloud::client("volume show first -f value -c status"), "error");
     cloud.machine.eventually(&backend("lost"), "Down");

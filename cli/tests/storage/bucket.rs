@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::ceph::ceph;
+use crate::ceph::{self, ceph};
 use crate::cloud::{Cloud, client};
 use crate::images::{downloaded, upload};
 
@@ -78,6 +78,7 @@ pub fn an_image_is_kept_in_a_bucket(cloud: &Cloud) {
     let inside = format!("kubectl -n rook-ceph exec gateway -- {admin} bucket list --bucket images 2>/dev/null");
     let inside = cloud.machine.ok(&format!("{inside} | grep -c '\"name\": \"{id}' || true"));
     assert_eq!(inside.trim(), "1", "the image is an object of the bucket");
+    ceph::a_pool_that_is_gone_is_told_and_pods_serve_on(cloud, &id, &digest);
     // From the bucket to the pool: a copy on write needs it there.
     cloud.openstack(&format!("image import --method copy-image {id} --store rbd"));
     let both = client(&format!("image show {id} -f json | grep -o '\"stores\": \"[a-z,]*\"'"));

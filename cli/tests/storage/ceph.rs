@@ -1,5 +1,10 @@
 //! Images and volumes in a Ceph that is added to a cloud that runs.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
 use crate::cloud::{Cloud, client};
 use crate::images::{downloaded, upload};
 
@@ -44,8 +49,11 @@ const IN_CEPH: &str = r#"{"spec": {"services": {
     "cinder": {"backends": [{"name": "ceph-rbd", "type": "rbd"}], "template": {"backends": null,
         "backup": {"pool": "backups", "cephSecretRef": {"name": "cinder-ceph-credentials"}}}}}}}"#;
 
+/// How long it may take until it is told that a pool is gone.
+const TOLD_WITHIN: Duration = Duration::from_mins(1);
+
 /// The status of a volume.
-fn status(name: &str) -> String {
+pub fn status(name: &str) -> String {
     client(&format!("volume show {name} -f value -c status"))
 }
 
@@ -56,6 +64,16 @@ fn condition(object: &str, name: &str, field: &str) -> String {
 /// A command where the monitor is, as the administrator of Ceph.
 pub fn ceph(command: &str) -> String {
     format!("kubectl -n rook-ceph exec deploy/rook-ceph-mon-a -- {command}")
+}
+
+/// The users of Ceph and their rights, by name.
+pub fn users(cloud: &Cloud) -> BTreeMap<String, Value> {
+    let text = cloud.machine.ok(&ceph("sh -c 'ceph auth ls -f json 2>/dev/null'"));
+    // A slow connection makes `kubectl` say something before it.
+    let json = &text[text.find('{').unwrap_or_else(|| panic!("{text}"))..];
+    let all = serde_json::Deserializer::from_str(json).into_iter::<Value>().next().unwrap().unwrap();
+    let users = all["auth_dump"].as_array().unwrap().iter();
+    users.map(|user| (user["entity"].as_str().unwrap().to_owned(), user.clone())).collect()
 }
 
 pub fn is_added_to_a_cloud_that_runs(cloud: &Cloud) {
@@ -128,7 +146,7 @@ fn volumes_of_volumes(cloud: &Cloud) {
     delete(cloud, "first");
 }
 
-fn delete(cloud: &Cloud, volume: &str) {
+pub fn delete(cloud: &Cloud, volume: &str) {
     cloud.openstack(&format!("volume delete {volume}"));
     cloud.machine.eventually(&client(&format!("volume list --name {volume} -f value")), "");
 }
@@ -191,6 +209,8 @@ pub fn a_backend_comes_and_goes_while_volumes_are_made(cloud: &Cloud) {
     ["v2", "v3", "v4"].into_iter().for_each(make);
     it.eventually(&client("volume type show other -f value -c name 2>/dev/null"), "other");
     it.eventually(&condition("cinder/cinder", "Ready", "status"), "True");
+    let connected = "kubectl -n cloud get cinder cinder -o jsonpath='{.status.backends[*].conditions[*].reason}'";
+    it.eventually(connected, "PoolAccessible PoolAccessible");
     cloud.openstack("volume create --type other --size 1 v5");
     it.eventually(&status("v5"), "available");
     delete(cloud, "v5");
@@ -262,19 +282,50 @@ pub fn a_third_user_comes_with_nova_and_each_is_refused_in_the_others_pools(clou
     let caps =
         ceph("sh -c 'ceph auth get client.nova 2>/dev/null | grep -c -e caps.mgr -e caps.mon -e caps.osd || true'");
     cloud.machine.eventually(&caps, "3");
-    let listed = cloud.machine.ok(&ceph("ceph auth ls"));
-    for (user, pools) in [("glance", vec!["images"]), ("cinder", vec!["volumes", "backups"]), ("nova", vec!["volumes"])]
-    {
-        assert!(listed.contains(&format!("client.{user}")), "{listed}");
+    let rights = |osd: &str, mgr: &str| json!({"mon": "profile rbd", "osd": osd, "mgr": mgr});
+    let own = "profile rbd pool=volumes, profile rbd pool=backups, profile rbd pool=vms";
+    let read = "profile rbd-read-only pool=images";
+    let servers = "profile rbd pool=vms, profile rbd pool=volumes";
+    let exactly = [
+        ("glance", rights("profile rbd pool=images", "profile rbd pool=images"), vec!["images"]),
+        ("cinder", rights(&format!("{own}, {read}"), own), vec!["volumes", "backups"]),
+        ("nova", rights(&format!("{servers}, {read}"), "profile rbd pool=vms"), vec!["volumes"]),
+    ];
+    let listed = users(cloud);
+    for (user, caps, pools) in exactly {
+        assert_eq!(listed[&format!("client.{user}")]["caps"], caps, "{user}");
         assert_eq!(writes_to(cloud, user, &["images", "volumes", "backups"]), pools, "{user}");
     }
 }
 
-/// The pool of images is renamed and gets its name back.
-pub fn a_pool_that_is_gone_is_told_and_pods_serve_on(cloud: &Cloud) {
-    cloud.machine.ok(&ceph("ceph osd pool rename images pictures"));
-    cloud.machine.eventually(&condition("glance/glance", "CephConnected", "reason"), "PoolNotFound");
-    assert_eq!(cloud.openstack("image list -f value -c Name"), "");
-    cloud.machine.ok(&ceph("ceph osd pool rename pictures images"));
-    cloud.machine.eventually(&condition("glance/glance", "CephConnected", "reason"), "PoolAccessible");
+/// The pool of images is renamed and gets its name back. Meanwhile an image of another store is read.
+pub fn a_pool_that_is_gone_is_told_and_pods_serve_on(cloud: &Cloud, elsewhere: &str, digest: &str) {
+    let it = &cloud.machine;
+    let reason = condition("glance/glance", "CephConnected", "reason");
+    it.eventually(&reason, "PoolAccessible");
+    it.ok(&ceph("ceph osd pool rename images pictures"));
+    let begun = Instant::now();
+    it.eventually(&reason, "PoolNotFound");
+    let took = begun.elapsed();
+    eprintln!("a pool that is gone was told after {took:.0?}");
+    assert!(took < TOLD_WITHIN, "{took:?}");
+    let message = it.ok(&condition("glance/glance", "CephConnected", "message"));
+    assert!(message.contains("the store rbd: PoolNotFound: pool images as client.glance"), "{message}");
+    assert!(cloud.openstack("image list -f value -c ID").contains(elsewhere));
+    assert_eq!(downloaded(cloud, elsewhere), digest);
+    it.ok(&ceph("ceph osd pool rename pictures images"));
+    it.eventually(&reason, "PoolAccessible");
+}
+
+/// A cloud that is deleted leaves its pools, and images in them: with `Retain`, which is the default, no data goes.
+pub fn pools_and_images_outlive_a_cloud_that_is_deleted(cloud: &Cloud) {
+    let it = &cloud.machine;
+    let (id, digest) = upload(cloud, "left 4 0");
+    it.ok("kubectl -n cloud delete controlplane lab --timeout=200s");
+    it.eventually("kubectl -n rook-ceph get cephclients -o name", "");
+    let export = format!("rbd export --no-progress images/{id} -");
+    let kept = it.ok(&ceph(&format!("sh -c '{export} | sha256sum'")));
+    assert!(kept.contains(&digest), "{kept}");
+    let pools = "kubectl -n rook-ceph get cephblockpools -o jsonpath='{.items[*].status.phase}'";
+    it.says(pools, "Ready Ready Ready");
 }

@@ -1,6 +1,6 @@
 //! Every credential of the cloud is replaced twice at once while its services authenticate. The second time those of before end.
 
-use crate::ceph::ceph;
+use crate::ceph::users;
 use crate::cloud::accounts::{broker_says, database_account, database_says, value};
 use crate::cloud::http::{Server, ask};
 use crate::cloud::load::Load;
@@ -41,12 +41,7 @@ fn requests(cloud: &Cloud, (service, port): (&str, u16), path: &str, token: &Tok
 
 /// The key of a Ceph user, if there is one.
 fn key(cloud: &Cloud, user: &str) -> Option<String> {
-    let text = cloud.machine.ok(&ceph("sh -c 'ceph auth ls -f json 2>/dev/null'"));
-    // A slow connection makes `kubectl` say something before it.
-    let json = &text[text.find('{').unwrap_or_else(|| panic!("{text}"))..];
-    let all = serde_json::Deserializer::from_str(json).into_iter::<serde_json::Value>().next().unwrap().unwrap();
-    let found = all["auth_dump"].as_array().unwrap().iter().find(|one| one["entity"] == user).cloned();
-    found.map(|one| one["key"].as_str().unwrap().to_owned())
+    users(cloud).get(user).map(|found| found["key"].as_str().unwrap().to_owned())
 }
 
 /// An application credential as a service reads it.

@@ -28,8 +28,16 @@ pub fn a_slow_upload_outlives_every_limit(cloud: &Cloud) {
     assert_eq!(downloaded(cloud, &id), digest);
     // The second time it comes from the cache of the pod.
     assert_eq!(downloaded(cloud, &id), digest);
+    let cached = "kubectl -n cloud exec deployment/glance-api -c api -- ls /var/lib/glance/cache";
+    cloud.machine.eventually(&format!("{cached} | grep -cx {id}"), "1");
     cloud.openstack(&format!("image delete {id}"));
     assert_eq!(cloud.openstack("image list -f value -c Name"), "");
+}
+
+/// What properties of images may be called and mean is in the database since the installation.
+pub fn metadata_definitions_are_listed(cloud: &Cloud) {
+    let listed = cloud.openstack("image metadef namespace list -f value -c namespace");
+    assert!(listed.lines().any(|namespace| namespace.starts_with("OS::")), "{listed}");
 }
 
 /// uWSGI forgets a signal to end that comes before it serves, and a pod that takes uploads has an hour.

@@ -9,6 +9,7 @@ mod credentials;
 mod images;
 #[path = "../machine/mod.rs"]
 mod machine;
+mod pods;
 
 use cloud::Cloud;
 
@@ -36,6 +37,7 @@ spec:
 fn images_and_volumes_are_stored_on_files_and_then_in_ceph() {
     let cloud = Cloud::up(CONTROL_PLANE);
     images::a_slow_upload_outlives_every_limit(&cloud);
+    images::metadata_definitions_are_listed(&cloud);
     images::an_image_is_on_two_stores(&cloud);
     images::an_image_goes_to_the_store_that_is_named(&cloud);
     images::a_pod_that_is_deleted_while_it_starts_ends(&cloud);
@@ -50,7 +52,9 @@ fn images_and_volumes_are_stored_on_files_and_then_in_ceph() {
     credentials::are_all_replaced_while_services_are_asked(&cloud);
     ceph::a_disk_that_is_gone_is_told(&cloud);
     ceph::each_service_is_kept_to_its_pools(&cloud);
-    ceph::a_pool_that_is_gone_is_told_and_pods_serve_on(&cloud);
+    pods::an_upload_outlives_the_pod_that_takes_it(&cloud);
+    pods::all_are_killed_and_images_and_volumes_work_again(&cloud);
     ceph::a_third_user_comes_with_nova_and_each_is_refused_in_the_others_pools(&cloud);
     cloud::leaks::search(&cloud.machine);
+    ceph::pools_and_images_outlive_a_cloud_that_is_deleted(&cloud);
 }

@@ -105,6 +105,7 @@ mod tests {
             tls: false,
             path: "/v3".into(),
             keeps_text: false,
+            interval: Probe::INTERVAL,
         };
         assert_eq!(probe.ask(&client).await, Err("no endpoints available for service \"press\"".into()));
         assert_eq!(asked.load(Ordering::SeqCst), 1);

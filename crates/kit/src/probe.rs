@@ -22,17 +22,25 @@ pub struct Probe {
     pub tls: bool,
     /// The path, beginning with a slash.
     pub path: String,
-    /// Whether what it says is an input: then another text is another answer, and starts a reconcile.
+    /// Whether what it says is an input, good or bad: then another text is another answer, and starts a reconcile.
     pub keeps_text: bool,
+    /// How long a good answer is believed before it is asked for again: [`Probe::INTERVAL`] unless something depends on it.
+    pub interval: Duration,
 }
 
 /// What the service said if it answered well (empty unless the probe keeps the text), or what was wrong.
 pub type Answer = Result<String, String>;
 
 impl Probe {
+    /// How long a good answer is usually believed.
+    pub const INTERVAL: Duration = Duration::from_mins(1);
+
+    /// The same for an answer that may change though the service answers well, such as that another server is gone.
+    pub const SHORT_INTERVAL: Duration = Duration::from_secs(20);
+
     /// Asks. The API server passes the question on, so that it works wherever the operator runs.
     pub async fn ask(&self, client: &Client) -> Answer {
-        let Self { namespace, service, port, tls, path, keeps_text } = self;
+        let Self { namespace, service, port, tls, path, keeps_text, .. } = self;
         let scheme = if *tls { "https:" } else { "" };
         let url = format!("/api/v1/namespaces/{namespace}/services/{scheme}{service}:{port}/proxy{path}");
         let request = http::Request::get(url).body(Vec::new()).map_err(|error| error.to_string())?;

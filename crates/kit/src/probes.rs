@@ -13,12 +13,6 @@ use tokio::time::Instant;
 use crate::object::Ref;
 use crate::probe::{Answer, Probe};
 
-/// How long a good answer is believed.
-const WHILE_GOOD: Duration = Duration::from_mins(1);
-
-/// How long a report is believed: what it says may have changed though it was given, such as that another server is gone.
-const WHILE_TOLD: Duration = Duration::from_secs(20);
-
 /// How soon a probe is asked again that failed.
 const WHILE_BAD: Duration = Duration::from_secs(5);
 
@@ -34,13 +28,16 @@ struct Record {
     answer: Answer,
     failures: u32,
     next: Instant,
+    interval: Duration,
+    keeps_text: bool,
     /// Whose reconciles read it.
     owners: HashSet<Ref>,
 }
 
 impl Record {
-    fn new(answer: Answer, owner: &Ref, now: Instant) -> Self {
-        let mut record = Self { answer, failures: 0, next: now, owners: [owner.clone()].into() };
+    fn new(probe: &Probe, answer: Answer, owner: &Ref, now: Instant) -> Self {
+        let Probe { interval, keeps_text, .. } = *probe;
+        let mut record = Self { answer, failures: 0, next: now, interval, keeps_text, owners: [owner.clone()].into() };
         record.schedule(now);
         record
     }
@@ -49,7 +46,8 @@ impl Record {
     fn heard(&mut self, answer: Answer, now: Instant) -> bool {
         self.failures = if answer.is_ok() { 0 } else { self.failures + 1 };
         let is_believed = answer.is_ok() || self.answer.is_err() || self.failures >= FAILURES;
-        let same = answer == self.answer || (answer.is_err() && self.answer.is_err());
+        let both_bad = answer.is_err() && self.answer.is_err();
+        let same = answer == self.answer || (both_bad && !self.keeps_text);
         let turned = is_believed && !same;
         if is_believed {
             self.answer = answer;
@@ -60,11 +58,8 @@ impl Record {
 
     /// With jitter, so that services that came together are not asked together.
     fn schedule(&mut self, now: Instant) {
-        let interval = match &self.answer {
-            Ok(text) if self.failures == 0 && text.is_empty() => WHILE_GOOD,
-            Ok(_) if self.failures == 0 => WHILE_TOLD,
-            _ => WHILE_BAD,
-        };
+        let is_good = self.answer.is_ok() && self.failures == 0;
+        let interval = if is_good { self.interval } else { WHILE_BAD };
         self.next = now + interval.mul_f64(rand::random_range(0.9..=1.1));
     }
 }
@@ -87,7 +82,7 @@ impl Probes {
         let now = Instant::now();
         let mut records = self.lock();
         // Another object may have asked the same meanwhile.
-        let record = records.entry(probe.clone()).or_insert_with(|| Record::new(answer, owner, now));
+        let record = records.entry(probe.clone()).or_insert_with(|| Record::new(probe, answer, owner, now));
         record.owners.insert(owner.clone());
         let answer = record.answer.clone();
         drop(records);
@@ -169,10 +164,22 @@ mod tests {
         Ref::namespaced::<ConfigMap>("orchard", "tree")
     }
 
+    fn probe(keeps_text: bool, interval: Duration) -> Probe {
+        Probe {
+            namespace: "orchard".into(),
+            service: "press".into(),
+            port: 80,
+            tls: false,
+            path: "/".into(),
+            keeps_text,
+            interval,
+        }
+    }
+
     #[tokio::test]
     async fn one_failure_does_not_turn_a_good_answer_and_two_do() {
         let now = Instant::now();
-        let mut record = Record::new(Ok(String::new()), &owner(), now);
+        let mut record = Record::new(&probe(false, Probe::INTERVAL), Ok(String::new()), &owner(), now);
         assert!(record.next > now + Duration::from_secs(50));
         assert!(!record.heard(bad(), now) && record.answer.is_ok());
         assert!(record.next < now + Duration::from_secs(6), "a doubt is cleared up soon");
@@ -182,6 +189,26 @@ mod tests {
         assert!(record.heard(Ok(String::new()), now) && record.answer.is_ok(), "one good answer is enough");
         assert!(record.heard(Ok("7 GiB are free".into()), now), "another text is another answer");
         assert!(!record.heard(Ok("7 GiB are free".into()), now));
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_an_answer_of_its_own_where_the_text_is_kept() {
+        let now = Instant::now();
+        let other = || Err("nothing else either".into());
+        let turns = |keeps_text| {
+            let mut record = Record::new(&probe(keeps_text, Probe::INTERVAL), bad(), &owner(), now);
+            (record.heard(bad(), now), record.heard(other(), now), record.answer == other())
+        };
+        assert_eq!(turns(true), (false, true, true));
+        assert_eq!(turns(false), (false, false, true), "a reconcile for another reason reads the last text");
+    }
+
+    #[tokio::test]
+    async fn a_probe_that_something_depends_on_is_asked_as_often_as_it_says() {
+        let now = Instant::now();
+        let record = Record::new(&probe(true, Probe::SHORT_INTERVAL), Ok("ready".into()), &owner(), now);
+        let after = record.next - now;
+        assert!((18..=22).contains(&after.as_secs()), "{after:?}");
     }
 
     /// A service behind an API, the status that it answers with, and how often it was asked.
@@ -201,14 +228,7 @@ mod tests {
         let (client, code, asked) = service();
         let (triggers, mut triggered) = tokio::sync::mpsc::channel(8);
         let probes = Arc::new(Probes::default());
-        let probe = Probe {
-            namespace: "orchard".into(),
-            service: "press".into(),
-            port: 80,
-            tls: false,
-            path: "/".into(),
-            keeps_text: false,
-        };
+        let probe = probe(false, Probe::INTERVAL);
         for _ in 0..3 {
             assert_eq!(probes.answer(&owner(), &probe, &client).await, Ok(String::new()));
         }

@@ -164,23 +164,31 @@ impl<'a, S: Service> Parts<'a, S> {
             tls: wsgi.tls,
             path: wsgi.path.into(),
             keeps_text: false,
+            interval: Probe::INTERVAL,
         })
     }
 
     /// The question whether the Ceph pools can be used; none without any.
     pub(crate) fn pools_probe(&self) -> Option<Probe> {
-        self.asks(rbd::PATH, false).filter(|_| !self.description.pools.is_empty())
+        self.asks(rbd::PATH).filter(|_| !self.description.pools.is_empty())
     }
 
     /// The question for the service's own report; none without one.
     pub(crate) fn report_probe(&self) -> Option<Probe> {
-        self.asks(crate::health::REPORT_PATH, true).filter(|_| S::REPORT.is_some())
+        self.asks(crate::health::REPORT_PATH).filter(|_| S::REPORT.is_some())
     }
 
-    /// A question to `health.py`.
-    fn asks(&self, path: &str, keeps_text: bool) -> Option<Probe> {
-        let (namespace, service) = (self.instance.namespace.clone(), self.instance.named(API));
-        Some(Probe { namespace, service, port: self.health_port()?, tls: false, path: path.into(), keeps_text })
+    /// A question to `health.py` whose answer is about others, which fail while the service is well.
+    fn asks(&self, path: &str) -> Option<Probe> {
+        Some(Probe {
+            namespace: self.instance.namespace.clone(),
+            service: self.instance.named(API),
+            port: self.health_port()?,
+            tls: false,
+            path: path.into(),
+            keeps_text: true,
+            interval: Probe::SHORT_INTERVAL,
+        })
     }
 
     /// The port of `health.py`, if it is asked from outside the pods.

@@ -1,11 +1,19 @@
-"""Says whether each Ceph pool can be used: pools.py SETTINGS. The first word of a fault is the reason of a condition."""
+"""Says which Ceph pools cannot be used, and why: pools.py SETTINGS.
 
+Each has a line `NAME: REASON: what is wrong`, with the name that the service calls it by and the reason of a condition.
+"""
+
+import concurrent.futures
 import json
+import os
 import sys
 
 import rados
 
 SECONDS = "5"
+# All are asked at the same time, so that one that does not answer hides nothing that is wrong with another.
+PATIENCE = 5.5
+AT_ONCE = 8
 
 
 def fault(pool):
@@ -32,6 +40,16 @@ def fault(pool):
 
 
 with open(sys.argv[1]) as file:
-    found = [what for what in map(fault, json.load(file)["pools"]) if what]
-if found:
-    sys.exit("; ".join(found))
+    pools = json.load(file)["pools"]
+executor = concurrent.futures.ThreadPoolExecutor(AT_ONCE)
+asked = [executor.submit(fault, pool) for pool in pools]
+answered, _ = concurrent.futures.wait(asked, timeout=PATIENCE)
+found = 0
+for pool, question in zip(pools, asked):
+    late = f"Unreachable: pool {pool['pool']} as client.{pool['user']}: no answer within {PATIENCE} s"
+    what = question.result() if question in answered else late
+    if what:
+        found += 1
+        print(f"{pool['name']}: {' '.join(what.split())}", file=sys.stderr, flush=True)
+# What does not answer is not waited for.
+os._exit(min(found, 1))

@@ -1,10 +1,13 @@
 //! Pools of a Ceph cluster that a service stores its data in: with which key, and whether they can be used.
 //!
 //! Whether they can be used is asked of the API's pods, where the client of Ceph is the service's own (`pools.py`, which
-//! `health.py` runs at `/pools`). A condition says that a pool is gone; no pod is taken out of service for it.
+//! `health.py` runs at `/pools`): one answer says it of each pool. A condition says that a pool is gone; no pod is taken out of
+//! service for it.
 
-use c5c3_api::blocks::CephRbd;
+use c5c3_api::blocks::{CephRbd, ConditionStatus};
 use c5c3_api::openstack::ServiceObject;
+use c5c3_kit::condition::ConditionState;
+use c5c3_kit::probe::Answer;
 use c5c3_kit::{Inputs, Ref, Step, Wait};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
@@ -30,6 +33,11 @@ pub(crate) const ASK: &str = include_str!("pools.py");
 /// Why a pool cannot be used, as `pools.py` says it.
 pub(crate) const REASONS: [&str; 3] = ["PoolNotFound", "AccessDenied", "Unreachable"];
 
+/// The reasons of a pool that can be used, and of pools that nothing is known of.
+const ACCESSIBLE: &str = "PoolAccessible";
+const NOT_ANSWERING: &str = "NotAnswering";
+const NOT_ASKED: &str = "NotAskedYet";
+
 /// How long a client looks for a monitor before it gives up, in seconds. What is under way when daemons restart is waited for.
 const CONNECT_SECONDS: i32 = 30;
 
@@ -44,6 +52,8 @@ pub struct Pool {
     pub name: String,
     /// The pool.
     pub pool: String,
+    /// How messages call what is stored there.
+    purpose: String,
     service: &'static str,
     user: Option<String>,
     /// The CephClient whose key is in the Secret.
@@ -77,8 +87,10 @@ impl Pool {
             given.map_or_else(|| format!("{}-ceph-credentials", instance.service), |secret| secret.name.to_string());
         let client = spec.and_then(|spec| spec.ceph_client_ref.as_ref());
         let client = client.map(|client| (client.name.to_string(), client.namespace.as_ref().map(ToString::to_string)));
+        let name = name.into();
         Self {
-            name: name.into(),
+            purpose: name.clone(),
+            name,
             pool: spec.and_then(|spec| spec.pool.clone()).unwrap_or_else(|| pool.to_owned()),
             service: instance.service,
             user: spec.and_then(|spec| spec.user.clone()),
@@ -86,6 +98,11 @@ impl Pool {
             secret: Ref::namespaced::<Secret>(&instance.namespace, secret),
             key: given.and_then(|secret| secret.key.as_ref()).map_or_else(|| "key".into(), ToString::to_string),
         }
+    }
+
+    /// How messages call what is stored there, such as "the backend fast", in the place of its name.
+    pub fn purpose(self, purpose: impl Into<String>) -> Self {
+        Self { purpose: purpose.into(), ..self }
     }
 
     /// What has to be read.
@@ -176,7 +193,7 @@ impl PoolConnection {
 
     /// What `pools.py` has to know.
     pub(crate) fn settings(&self, folder: &str) -> Value {
-        json!({"pool": self.pool, "user": self.user, "conf": self.conf(folder)})
+        json!({"name": self.name, "pool": self.pool, "user": self.user, "conf": self.conf(folder)})
     }
 
     /// What pods have to reach. Where the daemons are is Ceph's own business.
@@ -187,15 +204,69 @@ impl PoolConnection {
     }
 }
 
+/// What is known of the pools of a service.
+#[derive(Debug, PartialEq, Eq)]
+enum Known<'a> {
+    /// Those that cannot be used, by the name that the service calls them, and what is wrong; the others can.
+    Faults(Vec<(&'a str, &'a str)>),
+    /// No pod answered for any of them.
+    Nothing(&'a str),
+    /// No pod was asked.
+    NotAsked,
+}
+
+impl<'a> Known<'a> {
+    /// Reads what `pools.py` printed. Pods of an earlier version name no pool.
+    fn of(pools: &'a [Pool], answer: Option<&'a Answer>) -> Self {
+        let said = match answer {
+            None => return Self::NotAsked,
+            Some(Ok(_)) => return Self::Faults(Vec::new()),
+            Some(Err(said)) => said.trim(),
+        };
+        let fault = |pool: &'a Pool| {
+            let mut of_pool = said.lines().filter_map(|line| line.strip_prefix(&pool.name)?.strip_prefix(": "));
+            Some((pool.name.as_str(), of_pool.next()?.trim()))
+        };
+        let faults: Vec<_> = pools.iter().filter_map(fault).collect();
+        if faults.is_empty() { Self::Nothing(said) } else { Self::Faults(faults) }
+    }
+}
+
+/// The reason of a condition in what was said.
+fn reason(said: &str) -> &'static str {
+    REASONS.into_iter().find(|reason| said.contains(reason)).unwrap_or(NOT_ANSWERING)
+}
+
 impl<S: Service> ServicePlan<'_, S> {
+    fn known_of_pools(&self) -> Known<'_> {
+        let answer = self.parts.pools_probe().and_then(|probe| self.inputs.answer(&probe));
+        Known::of(&self.parts.description.pools, answer)
+    }
+
+    /// Whether a pool can be used, by the name that the service calls it.
+    pub fn pool_state(&self, name: &str) -> ConditionState {
+        let unknown = |reason: &str, said: &str| ConditionState {
+            status: ConditionStatus::Unknown,
+            ..ConditionState::unmet(CONDITION, reason, said)
+        };
+        match self.known_of_pools() {
+            Known::NotAsked => unknown(NOT_ASKED, "no pod of the API has been asked yet"),
+            Known::Nothing(said) => unknown(reason(said), said),
+            Known::Faults(faults) => match faults.into_iter().find(|(pool, _)| *pool == name) {
+                Some((_, said)) => ConditionState::unmet(CONDITION, reason(said), said),
+                None => ConditionState::met(CONDITION, ACCESSIBLE, "the Ceph pool can be used"),
+            },
+        }
+    }
+
     /// Whether the pools can be used; no step for a service that knows no Ceph. Pods do not wait for it: a pool that comes back
     /// finds them there.
     pub(crate) fn pools(&self) -> Option<Step> {
         if !S::CONDITIONS.contains(&CONDITION) {
             return None;
         }
-        let step = Step::new(CONDITION).reasons("PoolAccessible", "PoolNotChecked");
-        let (Some(probe), Some(component)) = (self.parts.pools_probe(), self.parts.api_component()) else {
+        let step = Step::new(CONDITION).reasons(ACCESSIBLE, "PoolNotChecked");
+        let (Some(_), Some(component)) = (self.parts.pools_probe(), self.parts.api_component()) else {
             return Some(step.node("pools", []).childless().done("nothing is stored in Ceph"));
         };
         let needs = if self.parts.serves(self.inputs) { Vec::new() } else { vec![component.step.clone()] };
@@ -205,13 +276,18 @@ impl<S: Service> ServicePlan<'_, S> {
         }
         let wait = Wait::on(&self.parts.workload(component)).condition("can use its Ceph pools");
         let wait = wait.because("data is stored there");
-        Some(match self.inputs.answer(&probe) {
-            Some(Ok(_)) => step,
-            Some(Err(said)) => {
-                let reason = REASONS.into_iter().find(|reason| said.contains(reason)).unwrap_or("NotAnswering");
-                step.wait(wait.now(format!("says: {}", said.trim())).with_reason(reason))
-            }
-            None => step.wait(wait.now("has not been asked yet").with_reason("NotAskedYet")),
+        let purpose = |name: &str| {
+            let pool = self.parts.description.pools.iter().find(|pool| pool.name == name);
+            pool.map_or(name, |pool| pool.purpose.as_str()).to_owned()
+        };
+        Some(match self.known_of_pools() {
+            Known::NotAsked => step.wait(wait.now("has not been asked yet").with_reason(NOT_ASKED)),
+            Known::Nothing(said) => step.wait(wait.now(format!("says: {said}")).with_reason(reason(said))),
+            Known::Faults(faults) => faults.into_iter().fold(step, |step, (name, said)| {
+                let purpose = purpose(name);
+                let wait = wait.clone().condition(format!("can use the Ceph pool of {purpose}"));
+                step.wait(wait.now(format!("says of {purpose}: {said}")).with_reason(reason(said)))
+            }),
         })
     }
 }

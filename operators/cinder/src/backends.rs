@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::openstack::{CinderBackend, CinderBackendStatus};
+use c5c3_api::blocks::Condition;
+use c5c3_api::openstack::{CinderBackend, CinderBackendStatus, RBD_DRIVER};
 use c5c3_kit::config::ConfigFiles;
-use c5c3_kit::{Child, Ref, Step, StepName, Wait};
+use c5c3_kit::{Child, Ref, Step, StepName, Wait, condition};
 use c5c3_service::job::{Command, Run, fail_at_once};
 use c5c3_service::migrations::once;
 use c5c3_service::pod::Mount;
@@ -158,6 +159,19 @@ fn reported(plan: &ServicePlan<'_, BlockStorage>, report: Option<&Report>) -> St
     down.fold(step, |step, backend| step.wait(wait(backend).with_reason("BackendDown")))
 }
 
+/// Whether the pool of a backend can be used; nothing for a backend without one.
+fn connected(plan: &ServicePlan<'_, BlockStorage>, backend: &CinderBackend) -> Option<Condition> {
+    if backend.driver() != RBD_DRIVER {
+        return None;
+    }
+    let cinder = plan.parts.object;
+    let state = plan.pool_state(&backend.name);
+    let statuses = cinder.status.as_ref().map(|status| status.backends.as_slice()).unwrap_or_default();
+    let own = statuses.iter().find(|status| status.name == backend.name);
+    let before = own.and_then(|status| condition::find(&status.conditions, &state.condition));
+    Some(state.to_condition(before, cinder.metadata.generation, plan.inputs.now))
+}
+
 /// `status.backends`: those of the spec, and those that are gone and whose volumes are not.
 fn statuses(
     plan: &ServicePlan<'_, BlockStorage>,
@@ -181,6 +195,7 @@ fn statuses(
         name: backend.name.clone(),
         status: state(&backend.name),
         available_capacity_gb: report.and_then(|report| report.free.get(&backend.name).copied()),
+        conditions: connected(plan, backend).into_iter().collect(),
     });
     let left = report
         .into_iter()
@@ -190,6 +205,7 @@ fn statuses(
         name: name.clone(),
         status: Some("Removed: its volume type stays, because volumes use it".into()),
         available_capacity_gb: None,
+        conditions: Vec::new(),
     });
     of_spec.chain(left).take(32).collect()
 }

@@ -81,10 +81,16 @@ impl Service for BlockStorage {
         let spec = &cinder.spec;
         let manage = |what: &str| Command::new(&["/opt/cinder/bin/cinder-manage", CONF, "db", what]);
         let check = Command::new(&["/opt/cinder/bin/cinder-status", CONF, "upgrade", "check"]);
+        let pool = |backend: &CinderBackend| {
+            let pool = Pool::new(instance, &backend.name, backend.rbd.as_ref(), "volumes");
+            pool.purpose(format!("the backend {}", backend.name))
+        };
+        let backups = spec
+            .backup
+            .as_ref()
+            .map(|backup| Pool::new(instance, BACKUP_POOL, Some(&backup.rbd()), "backups").purpose("backups"));
         let rbd = spec.backends.iter().filter(|backend| backend.driver() == RBD_DRIVER);
-        let mut pools: Vec<Pool> =
-            rbd.map(|backend| Pool::new(instance, &backend.name, backend.rbd.as_ref(), "volumes")).collect();
-        pools.extend(spec.backup.iter().map(|backup| Pool::new(instance, BACKUP_POOL, Some(&backup.rbd()), "backups")));
+        let pools = rbd.map(pool).chain(backups).collect();
         Description {
             databases: vec![Server::new(instance, spec.database.as_ref())],
             messaging: vec![Bus::new(instance, spec.messaging.as_ref())],

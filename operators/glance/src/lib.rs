@@ -159,7 +159,7 @@ fn has_tls(glance: &Glance) -> bool {
 fn api(glance: &Glance, stores: &Stores) -> Component {
     let spec = &glance.spec;
     let mut wsgi = Wsgi { path: "/healthcheck", ..Wsgi::new("glance", "glance.wsgi.api:application", PORT).uploads() };
-    if stores.cache.is_some() {
+    if stores.has_cache() {
         let commands = ["glance-cache-pruner", "glance-cache-cleaner"];
         wsgi.every = commands.map(|command| (PRUNE_MINUTES, format!("/opt/glance/bin/{command} {CONF}"))).into();
     }
@@ -170,11 +170,11 @@ fn api(glance: &Glance, stores: &Stores) -> Component {
         .mount(Mount::scratch("staging", STAGING, &stores.staging))
         .mount(Mount::scratch("tasks", TASKS, "1Gi"));
     // With TLS no other pod reaches it there; the cache needs a name of the pod in any case.
-    if !has_tls(glance) || stores.cache.is_some() {
+    if !has_tls(glance) || stores.has_cache() {
         api = api.knows_address().env("OS_DEFAULT__WORKER_SELF_REFERENCE_URL", format!("http://$(POD_IP):{PORT}"));
     }
-    if let Some(size) = &stores.cache {
-        api = api.mount(Mount::scratch("cache", CACHE, size.as_str()));
+    if let Some(limit) = stores.cache_limit() {
+        api = api.mount(Mount::scratch("cache", CACHE, &limit));
     }
     for (name, claim, folder) in stores.mounts() {
         api = api.mount(Mount::claim(&name, &claim, &folder));

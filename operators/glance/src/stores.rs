@@ -16,6 +16,9 @@ pub(crate) const STAGING: &str = "/var/lib/glance/staging";
 pub(crate) const TASKS: &str = "/var/lib/glance/tasks";
 pub(crate) const CACHE: &str = "/var/lib/glance/cache";
 
+/// How many times the size of the cache its volume may hold.
+const CACHE_MARGIN: u64 = 2;
+
 /// The keys of a bucket's Secret.
 const KEYS: [&str; 2] = ["AccessKey", "SecretKey"];
 
@@ -27,8 +30,8 @@ pub(crate) struct Stores {
     all: Vec<GlanceStore>,
     /// Whether volumes outlive the object.
     keeps: bool,
-    /// How much space copies of images take in each pod.
-    pub(crate) cache: Option<Size>,
+    /// How much space copies of images take in each pod after they are pruned.
+    cache: Option<Size>,
     /// How much space there is for images that are imported.
     pub(crate) staging: String,
 }
@@ -53,10 +56,24 @@ impl Stores {
         }
     }
 
+    /// Whether pods keep copies of images.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// The limit of the volume of copies. A kubelet evicts a pod whose volume has outgrown it, and the cache grows until it is pruned:
+    /// a full one has room for as much again.
+    pub(crate) fn cache_limit(&self) -> Option<String> {
+        self.cache.as_ref().map(|size| (size.bytes() * CACHE_MARGIN).to_string())
+    }
+
     /// The Ceph pools among them.
     pub(crate) fn pools(&self) -> Vec<Pool> {
-        let pools = self.all.iter().filter(|store| kind(store) == GlanceBackend::Rbd);
-        pools.map(|store| Pool::new(&self.instance, &store.name, store.rbd.as_ref(), "images")).collect()
+        let pool = |store: &GlanceStore| {
+            let pool = Pool::new(&self.instance, &store.name, store.rbd.as_ref(), "images");
+            pool.purpose(format!("the store {}", store.name))
+        };
+        self.all.iter().filter(|store| kind(store) == GlanceBackend::Rbd).map(pool).collect()
     }
 
     fn buckets(&self) -> impl Iterator<Item = &S3Bucket> {
@@ -138,8 +155,7 @@ impl Stores {
         conf.set("os_glance_tasks_store", "filesystem_store_datadir", TASKS)?;
         if let Some(size) = &self.cache {
             conf.set("DEFAULT", "image_cache_dir", CACHE)?;
-            // What is being copied is beyond the limit: a tenth is left for it.
-            conf.set("DEFAULT", "image_cache_max_size", (size.bytes() / 10 * 9).to_string())?;
+            conf.set("DEFAULT", "image_cache_max_size", size.bytes().to_string())?;
         }
         Ok(())
     }

@@ -9,9 +9,9 @@ use super::{LONGEST_NAME, keeps_schema, keystone_aliases, service_mistakes, serv
 use crate::Problem;
 use crate::alias::{Alias, alias};
 use crate::blocks::{
-    Cache, CephRbd, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image, KeystoneAuth, LocalRef,
-    Messaging, Middleware, Operations, Plugin, PolicyOverrides, Quantity, Replicas, Resources, Scheduling, SecretRef,
-    ServiceStatus, Tls, Workload,
+    Cache, CephRbd, Condition, Database, DeletionPolicy, DependsOn, Exposure, ExtraConfig, HttpUrl, Image,
+    KeystoneAuth, LocalRef, Messaging, Middleware, Operations, Plugin, PolicyOverrides, Quantity, Replicas, Resources,
+    Scheduling, SecretRef, ServiceStatus, Tls, Workload,
 };
 use crate::catalog::Rules;
 
@@ -273,7 +273,7 @@ pub struct CinderStatus {
 }
 
 /// How a backend is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CinderBackendStatus {
     /// Name of the backend.
@@ -287,6 +287,10 @@ pub struct CinderBackendStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub available_capacity_gb: Option<i64>,
+    /// `CephConnected` of a backend with a Ceph pool: whether the pool can be used, and why not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
 }
 
 service_object! {

@@ -242,7 +242,8 @@ pub struct S3SecretRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageCache {
-    /// How much space they take; those that were not read for the longest time go first.
+    /// How much space they take after each pruning; those that were not read for the longest time go first. A node must have room
+    /// for twice as much, because they grow in between. No image should be larger.
     pub size: Size,
 }
 

@@ -100,6 +100,7 @@ fn probe(vat: &Vat) -> Probe {
         tls: false,
         path: "/".into(),
         keeps_text: false,
+        interval: Probe::INTERVAL,
     }
 }
 

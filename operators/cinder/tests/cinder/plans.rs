@@ -188,7 +188,10 @@ fn backends_are_in_the_status_with_their_room_and_those_that_are_gone_as_long_as
     assert_eq!(
         plan.status["backends"],
         json!([
-            {"name": "fast", "status": "Ready", "availableCapacityGb": 87},
+            {"name": "fast", "status": "Ready", "availableCapacityGb": 87, "conditions": [
+                {"type": "CephConnected", "status": "True", "reason": "PoolAccessible", "message": "the Ceph pool can be used",
+                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
+            ]},
             {"name": "old", "status": "Removed: its volume type stays, because volumes use it"},
         ])
     );
@@ -196,4 +199,80 @@ fn backends_are_in_the_status_with_their_room_and_those_that_are_gone_as_long_as
     let plan = reporting(&down.to_string(), &on_ceph(&json!({})));
     let waits: Vec<String> = plan.steps.iter().flat_map(|step| &step.waits).map(c5c3_kit::Wait::reason).collect();
     assert!(waits.iter().any(|reason| reason == "BackendDown"), "{waits:?}");
+}
+
+/// Two backends on Ceph, one on something else, and backups, with what is known of them.
+fn several(status: &Value) -> Value {
+    let rbd = |pool: &str| json!({"pool": pool, "cephSecretRef": {"name": "cinder-ceph-credentials"}});
+    let mut object = cinder(&json!({"defaultVolumeType": "fast", "backup": rbd("attic"), "backends": [
+        {"name": "fast", "rbd": rbd("ssd")}, {"name": "slow", "rbd": rbd("drums")},
+        {"name": "vendor", "driver": "cinder.volume.drivers.vendor.Driver"},
+    ]}));
+    object["status"] = status.clone();
+    object
+}
+
+/// What a plan says of the connection of each backend: the name, the condition's status, reason and time.
+fn connections(plan: &Plan) -> Vec<String> {
+    let backends = plan.status["backends"].as_array().unwrap();
+    let said = |backend: &Value| {
+        let of = |condition: &Value| {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+            assert_eq!(text("type"), "CephConnected");
+            [text("status"), text("reason"), text("lastTransitionTime")].join(" ")
+        };
+        let all: Vec<String> = backend["conditions"].as_array().into_iter().flatten().map(of).collect();
+        [vec![backend["name"].as_str().unwrap().to_owned()], all].concat().join(" ")
+    };
+    backends.iter().map(said).collect()
+}
+
+fn answering(answer: Result<&str, &str>, object: &Value) -> Plan {
+    let serving = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gate-api", "namespace": "cloud"},
+        "spec": {}, "status": {"availableReplicas": 1}});
+    let answer = answer.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
+    world().with(serving).answering(answer).plan(object).unwrap()
+}
+
+#[test]
+fn a_backend_whose_pool_cannot_be_used_is_named_and_the_others_are_connected() {
+    let lost = "slow: PoolNotFound: pool drums as client.cinder: error opening pool\n";
+    let plan = answering(Err(lost), &several(&json!({})));
+    let now = "2026-01-01T00:00:00Z";
+    assert_eq!(
+        connections(&plan),
+        [format!("fast True PoolAccessible {now}"), format!("slow False PoolNotFound {now}"), "vendor".into()]
+    );
+    let message = &plan.status["backends"][1]["conditions"][0]["message"];
+    assert_eq!(message, "PoolNotFound: pool drums as client.cinder: error opening pool");
+    let waits = waits(&plan);
+    let told: Vec<&str> = waits.lines().filter(|line| line.starts_with("CephConnected: ")).collect();
+    assert!(told.len() == 1 && told[0].contains("says of the backend slow: PoolNotFound: pool drums"), "{waits}");
+    let backups = answering(Err("cinder.backup: AccessDenied: pool attic as client.cinder: no"), &several(&json!({})));
+    assert!(connections(&backups).iter().all(|backend| !backend.contains("False")), "{:?}", connections(&backups));
+    assert!(
+        waits_of_ceph(&backups).contains("says of backups: AccessDenied: pool attic"),
+        "{}",
+        waits_of_ceph(&backups)
+    );
+}
+
+fn waits_of_ceph(plan: &Plan) -> String {
+    waits(plan).lines().filter(|line| line.starts_with("CephConnected: ")).collect()
+}
+
+#[test]
+fn the_connection_of_a_backend_has_the_time_at_which_it_turned_and_is_unknown_while_no_pod_says() {
+    let before = |status: &str| {
+        let condition = json!({"type": "CephConnected", "status": status, "reason": "Any", "message": "",
+            "lastTransitionTime": "2025-12-24T18:00:00Z"});
+        several(&json!({"backends": [{"name": "fast", "conditions": [condition]}]}))
+    };
+    let first = |answer, object: &Value| connections(&answering(answer, object)).remove(0);
+    assert_eq!(first(Ok("ready"), &before("True")), "fast True PoolAccessible 2025-12-24T18:00:00Z");
+    assert_eq!(first(Ok("ready"), &before("False")), "fast True PoolAccessible 2026-01-01T00:00:00Z");
+    let unknown = "fast Unknown NotAnswering 2026-01-01T00:00:00Z";
+    assert_eq!(first(Err("no answer within 10 s"), &before("True")), unknown);
+    let nobody = world().plan(&several(&json!({}))).unwrap();
+    assert_eq!(connections(&nobody)[0], "fast Unknown NotAskedYet 2026-01-01T00:00:00Z");
 }

@@ -40,6 +40,10 @@ fn the_plan_of_a_glance_in_ceph() {
     insta::assert_snapshot!(plan(&json!({})).golden());
 }
 
+fn rbd(pool: &str) -> Value {
+    json!({"pool": pool, "cephSecretRef": {"name": "glance-ceph-credentials"}})
+}
+
 /// A Ceph pool, a volume and a bucket, with a cache.
 pub fn several() -> Value {
     let bucket = json!({"endpoint": "https://s3.example.net", "bucket": "images", "secretRef": {"name": "glance-s3"}});
@@ -56,6 +60,19 @@ fn the_files_of_a_glance_with_several_stores() {
         ["glance-api.conf", "glance-api-paste.ini", "ceph-rbd.conf", "ceph-rbd.keyring", "uwsgi.ini", "health.json"];
     let text: Vec<String> = names.map(|name| format!("== {name}\n{}", conf(&several(), name))).into();
     insta::assert_snapshot!(text.join("\n"));
+}
+
+/// A kubelet evicts a pod whose volume has outgrown its limit, and the cache grows between two prunings.
+#[test]
+fn a_full_cache_does_not_evict_its_pod() {
+    let cached = json!({"storage": {"backend": "rbd", "rbd": rbd("pictures"), "cache": {"size": "10Gi"}}});
+    let text = conf(&cached, "glance-api.conf");
+    assert!(text.contains("image_cache_max_size = 10737418240\n"), "{text}");
+    let plan = plan(&cached);
+    let mut deployments = plan.children().filter(|child| child.resource.kind == "Deployment");
+    let volumes = &deployments.next().unwrap().object.data["spec"]["template"]["spec"]["volumes"];
+    let cache = volumes.as_array().unwrap().iter().find(|volume| volume["name"] == "cache").unwrap();
+    assert_eq!(cache["emptyDir"]["sizeLimit"], "21474836480", "as much again as the cache holds");
 }
 
 #[test]
@@ -129,7 +146,7 @@ fn pods_may_reach_the_buckets() {
     );
 }
 
-/// What `CephConnected` says once a pod serves and answered so.
+/// What `CephConnected` says once a pod serves and answered so, a line for each pool.
 fn connected(answer: Option<Result<(), &str>>) -> String {
     let serving = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "gate-api", "namespace": "cloud"},
         "spec": {}, "status": {"availableReplicas": 1}});
@@ -137,18 +154,34 @@ fn connected(answer: Option<Result<(), &str>>) -> String {
     if let Some(answer) = answer {
         world = world.answering(answer.map(|()| String::new()).map_err(ToOwned::to_owned));
     }
-    let plan = world.plan(&glance(&json!({}))).unwrap();
+    let stores = json!([{"name": "slow", "rbd": rbd("drums")}]);
+    let storage = json!({"backend": "rbd", "rbd": rbd("images"), "stores": stores});
+    let plan = world.plan(&glance(&json!({ "storage": storage }))).unwrap();
     let step = plan.steps.iter().find(|step| step.condition == "CephConnected").unwrap();
     let reason = |wait: &c5c3_kit::Wait| format!("{:?}: {}", wait.reason(), wait.message(Some("cloud")));
-    step.waits.first().map_or_else(|| "connected".to_owned(), reason)
+    let said: Vec<String> = step.waits.iter().map(reason).collect();
+    if said.is_empty() { "connected".to_owned() } else { said.join("\n") }
 }
 
 #[test]
 fn a_pool_that_cannot_be_used_is_told_by_its_reason_and_holds_up_nothing() {
     assert_eq!(connected(Some(Ok(()))), "connected");
-    let lost = connected(Some(Err("PoolNotFound: pool images as client.glance: error opening pool 'images'")));
-    assert!(lost.starts_with("\"PoolNotFound\"") && lost.contains("client.glance"), "{lost}");
-    assert!(connected(Some(Err("AccessDenied: pool images"))).starts_with("\"AccessDenied\""));
+    let lost = connected(Some(Err("slow: PoolNotFound: pool drums as client.glance: error opening pool 'drums'\n")));
+    assert_eq!(
+        lost,
+        "\"PoolNotFound\": deployment/gate-api says of the store slow: PoolNotFound: pool drums as client.glance: error \
+         opening pool 'drums'; data is stored there"
+    );
+    let both = connected(Some(Err("rbd: AccessDenied: pool images\nslow: Unreachable: pool drums")));
+    let lines: Vec<&str> = both.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("the store rbd: AccessDenied"), "{both}");
+    assert!(lines[1].starts_with("\"Unreachable\"") && lines[1].contains("the store slow"), "{both}");
+    // Pods of an earlier version name no store.
+    let old = connected(Some(Err("AccessDenied: pool images as client.glance")));
+    assert!(
+        old.starts_with("\"AccessDenied\": deployment/gate-api says: AccessDenied") && !old.contains('\n'),
+        "{old}"
+    );
     assert!(connected(Some(Err("no answer within 10 s"))).starts_with("\"NotAnswering\""));
     assert!(connected(None).starts_with("\"NotAskedYet\""));
 }
