@@ -1,5 +1,5 @@
 //! Two hypervisors: a server moves from one to the other and back while it is asked, by Cortex and by Nova, and agents tell where
-//! it is.
+//! it is. In the end its node loses its power, and starts it again.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -57,20 +57,27 @@ openstack port create first --network inside --security-group web
 openstack server create first --image tiny --flavor tiny --port first --wait
 ";
 
+/// How long a migration of a server with 128 MiB may take, by emulation on a busy machine.
+const MIGRATION: Duration = Duration::from_mins(2);
+
+/// What Nova says of its hypervisors.
+const STATES: &str = "compute service list --service nova-compute -f value -c Host -c State | LC_ALL=C sort | xargs";
+
 #[test]
-fn a_server_moves_between_two_hypervisors_while_it_is_asked() {
+fn a_server_moves_between_two_hypervisors_while_it_is_asked_and_outlives_its_node() {
     let cloud = Cloud::on(Machine::up_to_ready_on(2, CONTROL_PLANE, "--hypervisors 2"));
     let it = &cloud.machine;
-    let states = "compute service list --service nova-compute -f value -c Host -c State | LC_ALL=C sort | xargs";
-    it.eventually(&client(states), "node-1 up node-2 up");
+    it.eventually(&client(STATES), "node-1 up node-2 up");
     cortex_is_there(&cloud);
     let (id, address) = server(&cloud);
     let from = host(&cloud);
     let to = if from == "node-1" { "node-2" } else { "node-1" };
     agents_count(&cloud, &from, to);
     cortex_moves_it_when_it_may(&cloud, address, (&id, &from, to));
+    its_migration_is_told(&cloud, &id, (&from, to));
     nova_moves_it(&cloud, address, (to, &from));
-    migrations_are_told(&cloud, &id);
+    its_migration_is_told(&cloud, &id, (to, &from));
+    its_node_goes_off_and_on(&cloud, address, &from);
 }
 
 fn cortex_is_there(cloud: &Cloud) {
@@ -96,8 +103,13 @@ fn server(cloud: &Cloud) -> (String, SocketAddr) {
     let id = cloud.openstack("server show first -f value -c id").trim().to_owned();
     let floating = cloud.openstack("floating ip create outside --port first -f value -c floating_ip_address");
     let address = format!("{}:80", floating.trim());
-    it.eventually(&format!("curl -sf -m 5 http://{address}/hostname"), "first.novalocal");
+    it.eventually(&its_name(&address), "first.novalocal");
     (id, address.parse().unwrap())
+}
+
+/// Asks the server for its name, which it knows from its metadata.
+fn its_name(address: &impl std::fmt::Display) -> String {
+    format!("curl -sf -m 5 http://{address}/hostname")
 }
 
 fn host(cloud: &Cloud) -> String {
@@ -146,15 +158,45 @@ fn nova_moves_it(cloud: &Cloud, address: SocketAddr, (from, to): (&str, &str)) {
     agents_count(cloud, to, from);
 }
 
-/// The agents at both ends tell of each migration.
-fn migrations_are_told(cloud: &Cloud, id: &str) {
-    let told = "{.status.origin} {.status.destination}";
-    let look = format!("kubectl -n cloud get migrations.hypervisor.c5c3.io {id} -o jsonpath='{told}' | wc -w");
-    cloud.machine.eventually(&look, "2");
+/// The agents at both ends tell of the last migration.
+fn its_migration_is_told(cloud: &Cloud, id: &str, (origin, destination): (&str, &str)) {
+    let told = "{.status.origin} {.status.destination} {.status.type}";
+    let look = format!("kubectl -n cloud get migrations.hypervisor.c5c3.io {id} -o jsonpath='{told}'");
+    cloud.machine.eventually(&look, &format!("{origin} {destination} success"));
+}
+
+/// Without power the guest is gone, and whatever else runs on the node. Nova starts the guest again when the node is back.
+fn its_node_goes_off_and_on(cloud: &Cloud, address: SocketAddr, node: &str) {
+    let it = &cloud.machine;
+    // A node that takes long to come back would be fenced, and its server would start on the other one.
+    it.ok(&format!("kubectl patch hv {node} --type=merge -p '{{\"spec\": {{\"highAvailability\": false}}}}'"));
+    let pod = |component: &str| {
+        let labels = format!("-l app.kubernetes.io/component={component} --field-selector spec.nodeName={node}");
+        format!("kubectl -n cloud get pods {labels}")
+    };
+    let started = "{.items[0].status.containerStatuses[0].containerID}";
+    let compute = format!("{} -o jsonpath='{started}'", pod("compute-cell1"));
+    // The number, the program and the start of the emulator: a number alone may be given again.
+    let stat = "cut -d\" \" -f1,2,22 /proc/$(cat /run/libvirt/qemu/instance-00000001.pid)/stat | grep qemu";
+    let emulator = format!("kubectl -n cloud exec $({} -o name) -c libvirt -- sh -c '{stat}'", pod("libvirt"));
+    let another = |look: &str, before: &str| format!("now=$({look}) && [ \"$now\" != '{before}' ] && echo another");
+    let (compute_before, emulator_before) = (it.ok(&compute), it.ok(&emulator));
+    it.says(&format!("$C5C3 node stop {node} --data $PWD/data"), &format!("{node} is off"));
+    assert!(TcpStream::connect_timeout(&address, Duration::from_secs(2)).is_err(), "{address} answers without power");
+    it.says(&format!("$C5C3 node start {node} --data $PWD/data"), &format!("{node} is on"));
+    it.eventually(&another(&compute, &compute_before), "another");
+    // nova-compute is ready when it hears conductors, which takes all that ran on the node.
+    it.ok("kubectl -n cloud rollout status daemonset/nova-compute-cell1 --timeout=600s");
+    it.eventually(&client(STATES), "node-1 up node-2 up");
+    it.eventually(&another(&emulator, &emulator_before), "another");
+    it.eventually(&its_name(&address), "first.novalocal");
+    it.eventually(&client("server show first -f value -c status"), "ACTIVE");
+    assert_eq!(host(cloud), node);
 }
 
 /// Asks a server again and again whether it takes connections.
 struct Asked {
+    begun: Instant,
     ends: Arc<AtomicBool>,
     asking: JoinHandle<Duration>,
 }
@@ -174,14 +216,17 @@ impl Asked {
             }
             longest.max(last.elapsed())
         });
-        Self { ends, asking }
+        Self { begun: Instant::now(), ends, asking }
     }
 
-    /// Prints for how long it did not answer at most: the aim is two seconds, which emulation may miss.
+    /// Prints how long all took, and for how long the server did not answer at most: the aim is two seconds, which emulation may
+    /// miss.
     fn end(self, what: &str) {
+        let took = self.begun.elapsed();
         self.ends.store(true, Ordering::SeqCst);
         let longest = self.asking.join().unwrap();
-        eprintln!("{what}: no answer for {longest:.1?} at most");
+        eprintln!("{what} in {took:.1?}: no answer for {longest:.1?} at most");
         assert!(longest < Duration::from_secs(30), "{what}: no answer for {longest:?}");
+        assert!(took < MIGRATION, "{what} in {took:?}");
     }
 }

@@ -32,7 +32,9 @@ fn a_cloud_is_tested_and_what_came_of_it_is_told() {
     a_wrong_expression_is_told(&cloud);
     a_run_that_takes_too_long_is_ended(&cloud);
     smoke_tests_are_run_by_a_command(&cloud);
+    what_a_service_fails_at_is_named(&cloud);
     nothing_is_left(&cloud);
+    cloud::leaks::search(&cloud.machine);
 }
 
 /// Runs tests of Keystone, and gives the status when that has ended.
@@ -113,6 +115,38 @@ fn smoke_tests_are_run_by_a_command(cloud: &Cloud) {
     let said = cloud.machine.ok("$C5C3 test --wait -n cloud --data $PWD/data --timeout 600");
     assert!(said.contains("SET    PASSED  FAILED") && said.contains("\nsmoke  "), "{said}");
     cloud.machine.says("kubectl -n cloud get tempest test-smoke -o jsonpath='{.status.lastOutcome}'", "Passed");
+}
+
+/// A Keystone that shows nobody its catalog, which its clients have from their tokens, fails the test of it and no other.
+fn what_a_service_fails_at_is_named(cloud: &Cloud) {
+    shows_its_catalog(cloud, "\"!\"", "403");
+    let status = run(cloud, "closed", HANDFUL, "15m");
+    let (reason, message) = tests_passed(&status);
+    assert_eq!(reason, "Failed", "{status:#}\n{}", log(cloud, &status));
+    let failures = status["failures"].as_array().unwrap();
+    assert!(!failures.is_empty(), "{status:#}");
+    for name in failures.iter().filter_map(Value::as_str) {
+        assert!(name.starts_with("tempest.api.identity.v3.test_catalog."), "{name}\n{}", log(cloud, &status));
+        assert!(message.contains(name), "{message}");
+    }
+    assert!(status["results"]["passedTests"].as_i64().unwrap() > 0, "{status:#}");
+    shows_its_catalog(cloud, "null", "200");
+}
+
+/// Sets Keystone's policy about its catalog, and waits for what it then answers.
+fn shows_its_catalog(cloud: &Cloud, policy: &str, answer: &str) {
+    let it = &cloud.machine;
+    let rules = format!(r#"{{"identity:get_auth_catalog": {policy}}}"#);
+    let patch = format!(r#"{{"spec": {{"services": {{"keystone": {{"policyOverrides": {{"rules": {rules}}}}}}}}}}}"#);
+    it.ok(&format!("kubectl -n cloud patch controlplane lab --type=merge -p '{patch}'"));
+    it.write("headers", &format!("X-Auth-Token: {}\n", cloud.identity.sign_in().unwrap()));
+    let address = it.ok("kubectl -n cloud get service keystone -o jsonpath='{.spec.clusterIP}'");
+    let ask = format!("curl -s -o answer -w '%{{http_code}}' -H @headers http://{address}:5000/v3/auth/catalog");
+    it.eventually(&ask, answer);
+    // The pods of before are gone, too.
+    it.ok("kubectl -n cloud rollout status deployment/keystone --timeout=170s");
+    cloud.settle();
+    it.says(&ask, answer);
 }
 
 /// Users and projects of runs are gone, also those of the run that was ended in the middle.

@@ -7,6 +7,7 @@ mod computes;
 #[path = "../machine/mod.rs"]
 mod machine;
 
+use cloud::rotation::{Asked, PLACEMENT};
 use cloud::{Cloud, client};
 
 /// One machine without hypervisors: everything that servers are scheduled by.
@@ -29,6 +30,9 @@ spec:
 /// Every service as Nova lists it, in one line.
 const SERVICES: &str = "compute service list -f value -c Binary -c Host -c State | sort | xargs";
 
+/// Nova, as it is asked while its credentials are replaced.
+const NOVA: Asked = Asked { service: "nova", port: 8774, path: "/v2.1/flavors?limit=1", has_broker: true };
+
 #[test]
 fn nova_serves_and_its_cells_come_and_go() {
     let cloud = Cloud::up(CONTROL_PLANE);
@@ -39,7 +43,10 @@ fn nova_serves_and_its_cells_come_and_go() {
     cells::hold_no_password(&cloud);
     cells::come_and_go(&cloud);
     an_api_pod_that_is_killed_comes_back(&cloud);
+    cloud::passwords::are_in_no_pod_of(&cloud, &["glance", "nova", "placement"]);
+    cloud::rotation::loses_no_request_and_ends_what_was_held_by(&cloud, &[PLACEMENT, NOVA]);
     computes::register_and_are_counted(&cloud);
+    cloud::leaks::search(&cloud.machine);
 }
 
 fn all_services_are_up(cloud: &Cloud) {

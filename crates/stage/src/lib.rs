@@ -11,5 +11,6 @@ mod world;
 
 pub use common::{COMMON, SIGNS_IN, common_at, everything};
 pub use fields::{Becomes, Row, leaves, merge, outcome};
+pub use mortal::Mortal;
 pub use stage::{Jobs, PATIENCE, Running, Said, Stage, ready_is};
 pub use world::{BackingObjects, World, file, ready, secret, waits};

@@ -10,14 +10,16 @@ use tokio::sync::{Mutex, Notify};
 
 /// A client of a process that dies with its first change: afterwards nothing of it reaches the API. A new process applies
 /// everything again, and what changes nothing by that is no change.
-pub(crate) struct Mortal {
-    pub(crate) client: Client,
-    pub(crate) died: Arc<Notify>,
+pub struct Mortal {
+    /// What the operator works with.
+    pub client: Client,
+    /// Is told when it has died.
+    pub died: Arc<Notify>,
 }
 
 impl Mortal {
     /// A process that starts when the newest object has this resource version.
-    pub(crate) fn new(inner: Client, newest: u64) -> Self {
+    pub fn new(inner: Client, newest: u64) -> Self {
         let (dead, died) = (Arc::new(Mutex::new(false)), Arc::new(Notify::new()));
         let last = died.clone();
         let service = tower::service_fn(move |request: Request<Body>| {

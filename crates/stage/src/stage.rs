@@ -340,7 +340,8 @@ fn available(object: &DynamicObject) -> Value {
 
 fn on_every_node(object: &DynamicObject) -> Value {
     json!({"observedGeneration": object.metadata.generation, "desiredNumberScheduled": 2, "currentNumberScheduled": 2,
-           "updatedNumberScheduled": 2, "numberAvailable": 2, "numberReady": 2, "numberMisscheduled": 0})
+           "updatedNumberScheduled": 2, "numberAvailable": 2, "numberReady": 2, "numberMisscheduled": 0,
+           "conditions": []})
 }
 
 fn is_ready(_: &DynamicObject) -> Value {

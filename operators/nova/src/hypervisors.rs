@@ -43,14 +43,27 @@ pub(crate) fn is_on_ceph(spec: &NovaSpec) -> bool {
     spec.storage.as_ref().is_some_and(|storage| storage.backend == NovaBackend::Rbd)
 }
 
-/// `nova.conf` of nova-compute on every hypervisor of a cell. What is a host's own (`host`, `my_ip`, `[libvirt] virt_type`) is not
-/// in it.
-pub(crate) fn conf(spec: &NovaSpec, resolved: &Resolved, cell: &str) -> Result<Ini, IniError> {
+/// What `nova.conf` of every nova-compute of a cell has.
+fn common(resolved: &Resolved, cell: &str) -> Result<Ini, IniError> {
     let (_, mut conf) = resolved.conf.partition(|section| NOT_FOR_COMPUTES.contains(&section));
     config::broker(resolved.backing.bus_named(cell), &mut conf)?;
     conf.remove("neutron", "service_metadata_proxy");
     conf.remove("neutron", "metadata_proxy_shared_secret");
     conf.remove("filter_scheduler", "weight_classes");
+    Ok(conf)
+}
+
+/// `nova.conf` of fake hypervisors of a cell. They have no disks, so that keys of Ceph are not for them.
+pub(crate) fn fake_conf(resolved: &Resolved, cell: &str) -> Result<Ini, IniError> {
+    let mut conf = common(resolved, cell)?;
+    conf.set("DEFAULT", "compute_driver", "fake.FakeDriver")?;
+    Ok(conf)
+}
+
+/// `nova.conf` of nova-compute on every hypervisor of a cell. What is a host's own (`host`, `my_ip`, `[libvirt] virt_type`) is not
+/// in it.
+pub(crate) fn conf(spec: &NovaSpec, resolved: &Resolved, cell: &str) -> Result<Ini, IniError> {
+    let mut conf = common(resolved, cell)?;
     let default = |conf: &mut Ini, section: &str, key: &str, value: &str| -> Result<(), IniError> {
         if !conf.contains(section, key) {
             conf.set(section, key, value)?;

@@ -132,6 +132,7 @@ impl Service for Compute {
         problems.extend(cache::no_backend(spec.cache.as_ref()));
         problems.extend(paste::PIPELINE.problems(&spec.middleware));
         problems.extend(external_scheduler::problems(nova));
+        problems.extend(compute::problems(spec));
         if let Some(api) = &spec.api_database {
             problems.extend(Server::problems(Some(api)).map(|wrong| moved(wrong, "spec.apiDatabase", "spec.database")));
         }

@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::{CephRbd, Image, Resources, SecretRef};
+use crate::blocks::{CephRbd, Image, Replicas, Resources, SecretRef};
 
 /// Where the disks of servers are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -44,19 +44,23 @@ pub const HYPERVISOR_LABEL: &str = "node-role.kubernetes.io/hypervisor";
 /// The nodes of this cluster that are hypervisors, and what runs on them: libvirt and nova-compute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.fake) || (self.virtType == 'auto' && !has(self.libvirtResources) && !has(self.libvirtImage) && !has(self.probeImage) && !has(self.liveMigration) && !has(self.volumePools))")
+    .message("has fake hypervisors, which run without libvirt; remove virtType, libvirtResources, libvirtImage, probeImage, liveMigration and volumePools, or remove fake"))]
 pub struct NovaCompute {
-    /// Labels that a hypervisor has; `node-role.kubernetes.io/hypervisor` with an empty value when absent.
+    /// Labels that a hypervisor has; `node-role.kubernetes.io/hypervisor` with an empty value when absent. With `fake`, labels of
+    /// the nodes that fake hypervisors run on; all nodes when absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints that are tolerated; all of them when absent, because nodes are often reserved for guests by taints.
+    /// Taints that are tolerated; all of them when absent, because nodes are often reserved for guests by taints. With `fake`, none
+    /// when absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tolerations: Vec<Toleration>,
     /// What guests run with.
     #[serde(default)]
     pub virt_type: VirtType,
-    /// CPU and memory of nova-compute on each node.
+    /// CPU and memory of each nova-compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// CPU and memory of libvirt on each node. Guests are not counted.
@@ -75,12 +79,24 @@ pub struct NovaCompute {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub volume_pools: Vec<CephRbd>,
+    /// Fake hypervisors, for scale tests: nova-compute with Nova's fake driver, on any nodes, in the place of libvirt and
+    /// nova-compute on hypervisors. Their servers are ACTIVE and do not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fake: Option<FakeHypervisors>,
+}
+
+/// Hypervisors that Nova can schedule servers to, and that run nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FakeHypervisors {
+    /// How many of them are in each cell whose hypervisors are in this cluster: one pod each.
+    pub replicas: Replicas,
 }
 
 impl NovaCompute {
-    /// The labels of hypervisors.
+    /// The labels of the nodes that nova-compute runs on.
     pub fn labels(&self) -> BTreeMap<String, String> {
-        if self.node_selector.is_empty() {
+        if self.node_selector.is_empty() && self.fake.is_none() {
             return BTreeMap::from([(HYPERVISOR_LABEL.to_owned(), String::new())]);
         }
         self.node_selector.clone()

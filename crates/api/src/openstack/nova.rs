@@ -225,13 +225,15 @@ impl NovaSpec {
     }
 
     /// The cells whose hypervisors are nodes of this cluster, with the labels of these nodes: a single cell has all of them, and
-    /// of several cells each those with its labels. The hypervisors of a cell with `computeRef` are in another cluster.
+    /// of several cells each those with its labels. The hypervisors of a cell with `computeRef` are in another cluster; every
+    /// other cell has fake ones if there are any.
     pub fn cells_here(&self) -> Vec<(&str, BTreeMap<String, String>)> {
         let Some(compute) = &self.compute else { return Vec::new() };
         if self.cells.is_empty() {
             return vec![(MAIN_CELL, compute.labels())];
         }
-        let is_here = |cell: &&NovaCell| !cell.node_selector.is_empty() || self.cells.len() == 1;
+        let has_all = compute.fake.is_some() || self.cells.len() == 1;
+        let is_here = |cell: &&NovaCell| has_all || !cell.node_selector.is_empty();
         let labels = |cell: &NovaCell| compute.labels().into_iter().chain(cell.node_selector.clone()).collect();
         let here = self.cells.iter().filter(is_here).filter(|cell| cell.compute_ref.is_none());
         here.map(|cell| (cell.name.as_str(), labels(cell))).collect()

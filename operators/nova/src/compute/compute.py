@@ -11,8 +11,11 @@ import pathlib
 import sys
 import time
 
-NODE, ADDRESS = os.environ["NODE_NAME"], os.environ["NODE_IP"]
 LIBVIRT = pathlib.Path("/run/libvirt")
+SWITCH = pathlib.Path("/run/openvswitch/db.sock")
+INSTANCES = pathlib.Path("/var/lib/nova/instances")
+# How long guests of before wait for the switch of a node that boots. A hypervisor may have none.
+SWITCH_SECONDS = 120
 # When nova-compute was started, and when it last heard an answer: the times of these files.
 STARTED = pathlib.Path("/run/nova-compute-started")
 HEARD = pathlib.Path("/run/nova-compute-heard")
@@ -45,15 +48,26 @@ def wait_for_libvirt():
     return files[1].read_text().strip()
 
 
+def wait_for_switch():
+    """Nova starts the guests of a node that has booted, and puts those into ERROR whose ports it cannot plug."""
+    begun = time.monotonic()
+    while any(INSTANCES.glob("????????-????-????-????-????????????")) and not SWITCH.exists():
+        if time.monotonic() - begun > SWITCH_SECONDS:
+            say(f"goes on without the node's switch: there is no {SWITCH}")
+            return
+        time.sleep(1)
+
+
 def environment(virt_type, conf):
     """What is different on each node."""
+    node, address = os.environ["NODE_NAME"], os.environ["NODE_IP"]
     env = {
-        ("DEFAULT", "host"): NODE,
-        ("DEFAULT", "my_ip"): ADDRESS,
+        ("DEFAULT", "host"): node,
+        ("DEFAULT", "my_ip"): address,
         ("libvirt", "virt_type"): virt_type,
-        ("libvirt", "live_migration_inbound_addr"): ADDRESS,
-        ("vnc", "server_listen"): ADDRESS,
-        ("vnc", "server_proxyclient_address"): ADDRESS,
+        ("libvirt", "live_migration_inbound_addr"): address,
+        ("vnc", "server_listen"): address,
+        ("vnc", "server_proxyclient_address"): address,
     }
     if virt_type == "qemu" and not conf.has_option("libvirt", "cpu_mode"):
         # The model of the host's CPU is of no use to a CPU in software.
@@ -129,8 +143,9 @@ def start(arguments):
     STARTED.touch()
     HEARD.unlink(missing_ok=True)
     os.environ.update(environment(wait_for_libvirt(), configuration(arguments)))
-    for folder in ("/var/lib/nova/instances", "/var/lib/nova/lock"):
+    for folder in (INSTANCES, "/var/lib/nova/lock"):
         os.makedirs(folder, exist_ok=True)
+    wait_for_switch()
     # First, for it patches the standard library.
     from nova.cmd.compute import main as compute
 

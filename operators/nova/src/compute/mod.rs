@@ -10,9 +10,11 @@
 //! Both pods may be deleted and replaced at any time: guests are neither in their cgroups nor in their process namespaces, and what
 //! libvirt and Nova know of guests is in folders of the node.
 
+mod fake;
 mod node;
 
 use c5c3_api::openstack::{LiveMigration, MigrationTransport, Nova, NovaCompute, NovaSpec, VirtType};
+use c5c3_api::{Problem, problem};
 use c5c3_kit::config::ConfigFiles;
 use c5c3_kit::ini::{Ini, IniError};
 use c5c3_kit::{Child, Step, StepName};
@@ -86,7 +88,15 @@ pub(crate) fn configure(spec: &NovaSpec, conf: &mut Ini) -> Result<(), IniError>
     }
 }
 
-/// The DaemonSets, after everything that nova-compute talks to.
+/// Another driver than that of the hypervisors that are asked for.
+pub(crate) fn problems(spec: &NovaSpec) -> Option<Problem> {
+    spec.compute.as_ref()?.fake.as_ref()?;
+    spec.extra_config.get("DEFAULT")?.get("compute_driver")?;
+    let what = "names a driver, but spec.compute.fake decides that it is Nova's fake driver";
+    Some(problem("spec.extraConfig.DEFAULT.compute_driver", what, "remove it, or remove spec.compute.fake"))
+}
+
+/// The DaemonSets, or fake hypervisors, after everything that nova-compute talks to.
 pub(crate) fn step<S: Service<Kind = Nova>>(plan: &ServicePlan<'_, S>) -> Step {
     let spec = &plan.parts.object.spec;
     let step = Step::new(CONDITION).reasons("ComputeAvailable", "ComputeProgressing");
@@ -94,7 +104,11 @@ pub(crate) fn step<S: Service<Kind = Nova>>(plan: &ServicePlan<'_, S>) -> Step {
         return step.node(STEP, []).childless().done("no node of this cluster is a hypervisor");
     };
     let needs: Vec<StepName> = plan.parts.description.components.iter().map(|one| one.step.clone()).collect();
-    let step = step.node(STEP, needs).done("libvirt and nova-compute run on every hypervisor");
+    let step = step.node(STEP, needs);
+    if let Some(fake) = &compute.fake {
+        return fake::children(plan, compute, fake, step.done("every fake hypervisor runs"));
+    }
+    let step = step.done("libvirt and nova-compute run on every hypervisor");
     let Ok(resolved) = plan.resolved else { return step.undecided([]) };
     let hypervisors = Hypervisors {
         instance: &plan.parts.instance,

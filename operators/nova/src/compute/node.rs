@@ -19,6 +19,11 @@ use super::{CAPABILITIES, DEAF_SECONDS, LOST_SECONDS, SCRIPTS};
 pub(super) const GUEST: &str = "guest";
 pub(super) const KEYS: &str = "etc";
 
+/// How nova-compute is started, and what says whether it hears others.
+const PYTHON: &str = "/opt/nova/bin/python";
+const SCRIPT: &str = "/etc/nova/compute.py";
+const CONF: &str = "--config-file=/etc/nova/nova.conf";
+
 /// What the kubelet evicts last: a node without it has guests that nobody manages.
 const PRIORITY: &str = "system-node-critical";
 
@@ -156,8 +161,6 @@ pub(super) fn probe(image: &str) -> Container {
 
 /// nova-compute. It is root for the sake of its helpers, which there is no sudo for, and has their capabilities and no others.
 pub(super) fn nova_compute(image: &str, size: Option<&Resources>) -> Container {
-    const PYTHON: &str = "/opt/nova/bin/python";
-    const SCRIPT: &str = "/etc/nova/compute.py";
     let mut container = Container {
         security_context: Some(SecurityContext {
             run_as_user: Some(0),
@@ -173,8 +176,19 @@ pub(super) fn nova_compute(image: &str, size: Option<&Resources>) -> Container {
         resources: pod::resources(size),
         readiness_probe: Some(asks(&[PYTHON, SCRIPT, "ready", DEAF_SECONDS], 10, 1)),
         liveness_probe: Some(asks(&[PYTHON, SCRIPT, "alive", LOST_SECONDS], 60, 1)),
-        ..pod::container("nova-compute", image, &[PYTHON, SCRIPT, "start", "--config-file=/etc/nova/nova.conf"], &[])
+        ..pod::container("nova-compute", image, &[PYTHON, SCRIPT, "start", CONF], &[])
     };
     about_node(&mut container);
     container
+}
+
+/// nova-compute with Nova's fake driver, which needs no privileges.
+pub(super) fn fake_compute(image: &str, size: Option<&Resources>) -> Container {
+    Container {
+        resources: pod::resources(size),
+        // Each is a program that starts, and a node may have a hundred of these pods.
+        readiness_probe: Some(asks(&[PYTHON, SCRIPT, "ready", DEAF_SECONDS], 30, 1)),
+        liveness_probe: Some(asks(&[PYTHON, SCRIPT, "alive", LOST_SECONDS], 60, 1)),
+        ..pod::container("nova-compute", image, &[PYTHON, "/etc/nova/fake.py", CONF], &[])
+    }
 }

@@ -1,4 +1,5 @@
-//! What runs on hypervisors among the nodes of the cluster: DaemonSets in full, and every field about them.
+//! What runs on hypervisors among the nodes of the cluster, and fake ones: DaemonSets and StatefulSets in full, and every field about
+//! them.
 
 #[path = "../nova/compute_fields.rs"]
 mod compute_fields;
@@ -30,15 +31,23 @@ fn golden(plan: &Plan) -> String {
     steps.collect::<Vec<_>>().join("\n== ")
 }
 
-/// A DaemonSet of a plan.
+/// The spec of a DaemonSet or StatefulSet of a plan.
+fn set<'a>(plan: &'a Plan, kind: &str, name: &str) -> &'a Value {
+    let is_it = |child: &&c5c3_kit::Child| child.resource.kind == kind && child.reference().name == name;
+    &plan.children().find(is_it).unwrap_or_else(|| panic!("no {kind} {name}")).object.data["spec"]
+}
+
 fn daemon_set<'a>(plan: &'a Plan, name: &str) -> &'a Value {
-    let is_it = |child: &&c5c3_kit::Child| child.resource.kind == "DaemonSet" && child.reference().name == name;
-    &plan.children().find(is_it).unwrap_or_else(|| panic!("no DaemonSet {name}")).object.data["spec"]
+    set(plan, "DaemonSet", name)
+}
+
+fn names_of(plan: &Plan, kind: &str) -> Vec<String> {
+    let sets = plan.children().filter(|child| child.resource.kind == kind);
+    sets.map(|child| child.reference().name).collect()
 }
 
 fn names(plan: &Plan) -> Vec<String> {
-    let sets = plan.children().filter(|child| child.resource.kind == "DaemonSet");
-    sets.map(|child| child.reference().name).collect()
+    names_of(plan, "DaemonSet")
 }
 
 fn libvirt(spec: &Value, name: &str) -> String {
@@ -116,6 +125,40 @@ fn a_node_is_probed_only_if_nobody_says_what_it_can_do() {
     };
     assert_eq!(init("auto")[0]["name"], "guest");
     assert_eq!(init("kvm"), Value::Null);
+}
+
+#[test]
+fn the_stateful_set_of_fake_hypervisors() {
+    insta::assert_snapshot!(golden(&plan(&json!({"compute": {"fake": {"replicas": 3}}}))));
+}
+
+#[test]
+fn fake_hypervisors_are_in_every_cell_of_this_cluster_and_on_any_node() {
+    let labelled = json!({"name": "cell2", "nodeSelector": {"example.net/cell": "cell2"}});
+    let far = json!({"name": "cell3", "computeRef": {"name": "far"}});
+    let plan = plan(&json!({"compute": {"fake": {"replicas": 2}}, "cells": [{"name": "cell1"}, labelled, far]}));
+    assert_eq!(names(&plan), Vec::<String>::new(), "there is no libvirt");
+    let fake = names_of(&plan, "StatefulSet").into_iter().filter(|name| name.starts_with("gate-fake-"));
+    assert_eq!(fake.collect::<Vec<_>>(), ["gate-fake-cell1", "gate-fake-cell2"]);
+    let selector = |cell: &str| {
+        let set = set(&plan, "StatefulSet", &format!("gate-fake-{cell}"));
+        set["template"]["spec"]["nodeSelector"].clone()
+    };
+    assert_eq!((selector("cell1"), selector("cell2")), (Value::Null, json!({"example.net/cell": "cell2"})));
+}
+
+#[test]
+fn fake_hypervisors_get_neither_a_database_nor_keys_of_ceph() {
+    let rbd = json!({"cephSecretRef": {"name": "nova-ceph-credentials"}});
+    let spec = json!({"compute": {"fake": {"replicas": 1}}, "storage": {"backend": "rbd", "rbd": rbd}});
+    let plan = plan(&spec);
+    let conf = file(&plan, "gate-fake-cell1-config", "nova.conf");
+    assert!(conf.contains("compute_driver = fake.FakeDriver\n"), "{conf}");
+    assert!(!conf.contains("database") && !conf.contains("db$") && !conf.contains("rbd"), "{conf}");
+    let is_it = |child: &&c5c3_kit::Child| child.reference().name.starts_with("gate-fake-cell1-config-");
+    let secret = plan.children().find(is_it).unwrap();
+    let files: Vec<&String> = secret.object.data["data"].as_object().unwrap().keys().collect();
+    assert_eq!(files, ["compute.py", "fake.py", "nova.conf"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ const IMAGES: &str = r#"{"compute": {"libvirtImage": {"repository": "ghcr.io/c5c
     "probeImage": {"repository": "ghcr.io/c5c3/guest", "tag": "6.12.117"}}}"#;
 const TCP: &str = r#"{"compute": {"liveMigration": {"transport": "tcp"}}}"#;
 const TLS: &str = r#"{"compute": {"liveMigration": {"transport": "tls", "certSecretRef": {"name": "hypervisors"}}}}"#;
+const FAKE: &str = r#"{"compute": {"fake": {"replicas": 2}}}"#;
 
 /// One row for each.
 pub const ROWS: &[Row] = &[
@@ -94,6 +95,42 @@ pub const ROWS: &[Row] = &[
         COMPUTE,
         r#"{"compute": {"volumePools": [{"user": "cinder", "cephSecretRef": {"name": "nova-ceph-credentials"}}]}}"#,
         Effect,
+    ),
+    ("compute.fake.replicas", FAKE, r#"{"compute": {"fake": {"replicas": 3}}}"#, Effect),
+    ("compute.nodeSelector", FAKE, r#"{"compute": {"nodeSelector": {"example.net/tests": "yes"}}}"#, Effect),
+    ("compute.tolerations", FAKE, r#"{"compute": {"tolerations": [{"key": "tests", "operator": "Exists"}]}}"#, Effect),
+    ("compute.resources.requests", FAKE, r#"{"compute": {"resources": {"requests": {"cpu": "1"}}}}"#, Effect),
+    ("compute.virtType", FAKE, r#"{"compute": {"virtType": "kvm"}}"#, Refused("which run without libvirt")),
+    (
+        "compute.libvirtResources.requests",
+        FAKE,
+        r#"{"compute": {"libvirtResources": {"requests": {"cpu": "1"}}}}"#,
+        Refused("which run without libvirt"),
+    ),
+    (
+        "compute.libvirtImage.tag",
+        FAKE,
+        r#"{"compute": {"libvirtImage": {"repository": "mirror.example.net/libvirt", "tag": "11.4.0"}}}"#,
+        Refused("which run without libvirt"),
+    ),
+    (
+        "compute.probeImage.tag",
+        FAKE,
+        r#"{"compute": {"probeImage": {"repository": "mirror.example.net/guest", "tag": "7.0.0"}}}"#,
+        Refused("which run without libvirt"),
+    ),
+    ("compute.liveMigration.transport", FAKE, TCP, Refused("which run without libvirt")),
+    (
+        "compute.volumePools",
+        FAKE,
+        r#"{"compute": {"volumePools": [{"user": "cinder", "cephSecretRef": {"name": "nova-ceph-credentials"}}]}}"#,
+        Refused("which run without libvirt"),
+    ),
+    (
+        "extraConfig",
+        FAKE,
+        r#"{"extraConfig": {"DEFAULT": {"compute_driver": "ironic.IronicDriver"}}}"#,
+        Refused("spec.extraConfig.DEFAULT.compute_driver"),
     ),
     (
         "cells",

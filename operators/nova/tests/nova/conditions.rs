@@ -35,7 +35,7 @@ const NO_POD: &str = r#"{"availableReplicas": 0, "readyReplicas": 0}"#;
 
 const TABLE: &[(&str, Cause)] = &[
     ("SecretsReady", Gone("v1", "Secret", "nova-db-credentials")),
-    ("DatabaseReady", Says("k8s.mariadb.com/v1alpha1", "Grant", "gate-nova", BROKEN)),
+    ("DatabaseReady", Says("k8s.mariadb.com/v1alpha1", "Database", "gate", BROKEN)),
     ("MessagingReady", Says("rabbitmq.com/v1beta1", "Permission", "gate", BROKEN)),
     ("ConfigReady", Gone("v1", "ConfigMap", "nova-policy")),
     ("ConductorReady", Says("apps/v1", "StatefulSet", "gate-conductor-cell1", NO_POD)),
@@ -60,12 +60,16 @@ fn object() -> Value {
     }))
 }
 
-/// The conditions of the service that are False.
+/// The conditions of the service that are False for a cause of their own. One that is blocked waits for those.
 fn broken(nova: &Nova) -> Vec<&'static str> {
     let told = nova.status.iter().flat_map(|status| &status.service.conditions);
     let told: Vec<_> = told.cloned().collect();
-    let is_false = |name: &&&str| find(&told, name).is_some_and(|condition| condition.status == ConditionStatus::False);
-    Compute::CONDITIONS.iter().filter(is_false).copied().collect()
+    let is_broken = |name: &&&str| {
+        find(&told, name).is_some_and(|condition| {
+            condition.status == ConditionStatus::False && condition.reason.as_deref() != Some("Blocked")
+        })
+    };
+    Compute::CONDITIONS.iter().filter(is_broken).copied().collect()
 }
 
 /// Breaks something, and returns what undoes that.

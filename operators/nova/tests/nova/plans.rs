@@ -162,7 +162,8 @@ fn mappings_are_templates_that_the_configuration_completes() {
         "{scheme}://{username}:{password}@{hostname}:{port}/nova?{query}"
     );
     let node = "rabbitmq-server-0.rabbitmq-nodes.cloud.svc.cluster.local:5672";
-    assert_eq!(cells["cell1"]["transport_url"], format!("rabbit://{{username}}:{{password}}@{node}/gate-cell1"));
+    // The parts are numbered because the broker of the other cell has two nodes.
+    assert_eq!(cells["cell1"]["transport_url"], format!("rabbit://{{username1}}:{{password1}}@{node}/gate-cell1"));
     let other = cells["cell2"]["database_connection"].as_str().unwrap();
     let (before, account) = other.split_once("&read_default_file=/etc/nova/").unwrap();
     assert_eq!(before, "mysql+pymysql://db.example.net:3306/nova_cell2?charset=utf8");

@@ -39,6 +39,11 @@ async fn a_wrong_spec_is_refused_with_the_field_and_nothing_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_installation_ends_the_same_when_its_operators_are_killed_after_each_change() {
+    stage().await.survives_an_installation(&stage().await, &placement(&json!({}))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_with_the_rights_that_it_says_it_needs_is_refused_nothing() {
     assert_eq!(stage().await.refused_with_own_rights(&placement(&json!({}))).await, Vec::<String>::new());
 }

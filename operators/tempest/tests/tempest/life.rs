@@ -10,6 +10,7 @@ use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::run::RunOptions;
 use c5c3_operator_tempest::{CREDENTIAL, operator};
+use c5c3_stage::Mortal;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -23,6 +24,9 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_mins(2);
 const TOLD: &str =
     r#"{"passed":7,"failed":1,"skipped":1,"total":9,"duration":60,"failures":["tempest.api.identity.a"]}"#;
+
+/// More changes than any run makes.
+const MOST_DEATHS: usize = 50;
 
 struct Stage {
     cluster: TestCluster,
@@ -71,6 +75,24 @@ impl Stage {
             let (metrics, readiness) = (Metrics::default(), Readiness::default());
             operator(false).run(client, settings, metrics, readiness, CancellationToken::new()).await;
         }));
+    }
+
+    /// Has operators reach a state that are killed after each change that they make, and says how many were.
+    async fn until_said_by_mortals(&mut self, kind: &'static str, reason: &'static str) -> usize {
+        for deaths in 0..MOST_DEATHS {
+            let newest = self.api::<Secret>().list(&ListParams::default()).await.unwrap().metadata.resource_version;
+            let mortal = Mortal::new(self.client.clone(), newest.unwrap().parse().unwrap());
+            self.operate(mortal.client, None);
+            let is_over = tokio::select! {
+                () = mortal.died.notified() => false,
+                _ = self.until_says(kind, reason) => true,
+            };
+            self.running.take().unwrap().abort();
+            if is_over {
+                return deaths;
+            }
+        }
+        panic!("{kind} is not {reason} after {MOST_DEATHS} deaths");
     }
 
     fn api<K>(&self) -> Api<K>
@@ -236,11 +258,7 @@ async fn each_request_is_one_run_and_no_scheduled_one_starts_meanwhile() {
     stage.until("gate", suspended(true)).await;
     stage.end(&job, Some(r#"{"passed":2,"total":2}"#)).await;
     stage.until_says("TestsPassed", "Passed").await;
-    let handled = |request: &'static str| {
-        move |object: Option<&Tempest>| {
-            object.and_then(|object| object.status.as_ref()?.handled_request.as_deref()) == Some(request)
-        }
-    };
+    let handled = |request: &'static str| move |object: Option<&Tempest>| is_handled(object, request);
     stage.until("gate", handled("first")).await;
     stage.until("gate", suspended(false)).await;
     stage.annotate("second").await;
@@ -251,6 +269,26 @@ async fn each_request_is_one_run_and_no_scheduled_one_starts_meanwhile() {
     assert_eq!(status.last_outcome, Some(TempestOutcome::TimedOut));
     stage.until_says("TestsPassed", "TimedOut").await;
     assert_eq!(stage.requested().await.len(), 2, "no run is repeated, and the logs of the one before stay");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_is_one_run_when_operators_are_killed_after_each_change() {
+    let mut stage = Stage::set().await;
+    stage.tempest(json!({})).await;
+    stage.annotate("now").await;
+    let deaths = stage.until_said_by_mortals("Ready", "Ready").await;
+    assert!(deaths >= 3, "files, a CronJob and a Job, but killed {deaths} times");
+    let job = stage.until_requested(1).await.remove(0);
+    stage.end(&job, Some(TOLD)).await;
+    stage.until_said_by_mortals("TestsPassed", "Failed").await;
+    stage.operate(stage.client.clone(), None);
+    stage.until("gate", |object: Option<&Tempest>| is_handled(object, "now")).await;
+    assert_eq!(stage.requested().await.len(), 1);
+    assert_eq!(stage.api::<CronJob>().list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+fn is_handled(object: Option<&Tempest>, request: &str) -> bool {
+    object.and_then(|object| object.status.as_ref()?.handled_request.as_deref()) == Some(request)
 }
 
 #[tokio::test(flavor = "multi_thread")]
