@@ -28,6 +28,8 @@ pub struct Config {
     pub service_range: IpNet,
     /// How long an event is kept after it was written last.
     pub event_ttl: Duration,
+    /// How long the server's certificate lasts. It is renewed, while the server runs, when a third of that is left.
+    pub certificate_life: Duration,
     /// Whether requests to pods, Services and nodes are passed on to loopback addresses. Only for tests, whose servers
     /// listen there: whoever may write an EndpointSlice would reach all that listens on this machine alone.
     pub reaches_loopback: bool,
@@ -43,6 +45,7 @@ impl Config {
             advertise: None,
             service_range,
             event_ttl: Duration::from_hours(1),
+            certificate_life: c5c3_auth::SERVER_LIFE,
             reaches_loopback: false,
         }
     }

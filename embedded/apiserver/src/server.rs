@@ -61,7 +61,7 @@ fn open(config: &Config) -> Result<(Store, Arc<Pki>), StartError> {
             (store, Pki::open(&folder.join("pki"), &names, now)?)
         }
     };
-    Ok((store, Arc::new(pki)))
+    Ok((store, Arc::new(pki.with_server_life(config.certificate_life, now)?)))
 }
 
 /// A Kubernetes API.
@@ -178,6 +178,11 @@ impl Server {
     /// How long events are kept after they were written last.
     pub(crate) fn event_ttl(&self) -> Duration {
         self.config.event_ttl
+    }
+
+    /// How long the server's certificate lasts.
+    pub(crate) fn certificate_life(&self) -> Duration {
+        self.config.certificate_life
     }
 
     /// Whether requests are passed on to servers on the loopback addresses.

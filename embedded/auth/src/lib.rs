@@ -38,7 +38,8 @@ pub use authenticator::{Authenticated, Authenticator, generate_token};
 pub use impersonation::Impersonation;
 pub use kubeconfig::{Credential, KubeconfigError, kubeconfig, write_kubeconfig};
 pub use pki::{
-    Asked, Identity, Issued, KeyKind, Pki, PkiError, Request, SERVER_NAMES, Signer, Usage, certificate_user,
+    Asked, Identity, Issued, KeyKind, Pki, PkiError, Request, SERVER_LIFE, SERVER_NAMES, Signer, Usage,
+    certificate_user,
 };
 pub use refusal::{Cause, Refusal};
 pub use token::{

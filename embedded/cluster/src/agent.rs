@@ -237,3 +237,24 @@ async fn until_input_ends() {
     let (mut input, mut nothing) = (tokio::io::stdin(), [0; 64]);
     while input.read(&mut nothing).await.is_ok_and(|count| count > 0) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_node_offers_its_share_of_a_machine_that_has_several() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::new(home.path()).unwrap();
+        let offered = |nodes| {
+            let told = json!({"data": home.path(), "block": 200, "node": {"name": "node-1", "number": 1},
+                "nodes": nodes, "kubeconfig": "kubeconfig"});
+            node(&serde_json::from_value(told).unwrap(), &folder).unwrap().capacity
+        };
+        let (alone, one_of_three) = (offered(1), offered(3));
+        std::fs::remove_dir_all(folder.instance().run()).unwrap();
+        assert_eq!((alone.memory, one_of_three.memory.is_some(), one_of_three.nodes), (None, true, 3));
+    }
+}

@@ -5,18 +5,20 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What containers get unless they ask for more, up to what the machine allows. Enough for a message broker; some programs
-/// make tables of this size, or close every number up to it.
+/// What containers get, or what the machine allows if that is less. Enough for a message broker; some programs make tables of
+/// this size, or close every number up to it.
 pub(crate) const OF_CONTAINERS: u64 = 65_536;
 
 /// Below this a cluster of a few services runs out.
 const FEW: u64 = 4096;
 
-/// Lets this process, and those that it starts, have as many as the machine allows, or `most`.
+/// Lets this process, and those that it starts, have as many as the machine allows, or `most`. That is the hard limit then,
+/// too: Go programs, which containerd and runc are, raise the soft limit to it, and containers inherit what those have.
 pub(crate) fn raise(most: Option<u64>) -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = wanted(limit.maximum, most);
-    setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: limit.maximum })?;
+    let maximum = if most.is_some() { wanted } else { limit.maximum };
+    setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum })?;
     if let Some(few) = wanted.filter(|wanted| *wanted < FEW) {
         tracing::warn!(
             limit = few,
@@ -51,6 +53,6 @@ mod tests {
         raise(None).unwrap();
         assert_eq!(getrlimit(Resource::Nofile).current, hard);
         raise(Some(512)).unwrap();
-        assert_eq!(getrlimit(Resource::Nofile), Rlimit { current: Some(512), maximum: hard });
+        assert_eq!(getrlimit(Resource::Nofile), Rlimit { current: Some(512), maximum: Some(512) });
     }
 }

@@ -58,12 +58,16 @@ pub async fn down(folder: &Folder, wipe: bool, say: &(dyn Fn(&str) + Sync)) -> R
     remains::remove(folder, &saved, &Programs::find()?, say).await?;
     if wipe {
         let failed = |source| DownError::Wipe { path: folder.path().display().to_string(), source };
-        // Containers may have mounted shares in their volumes; those are unmounted, and their data stays.
-        c5c3_files::unmount_under(folder.path()).map_err(failed)?;
-        c5c3_files::remove_tree(folder.path()).map_err(failed)?;
+        remove(folder.path()).map_err(failed)?;
         say(&format!("{} is removed", folder.path().display()));
     }
     Ok(())
+}
+
+/// Removes a data folder. Containers may have mounted shares in their volumes; those are unmounted, and their data stays.
+fn remove(folder: &Path) -> std::io::Result<()> {
+    c5c3_files::unmount_under(folder)?;
+    c5c3_files::remove_tree(folder)
 }
 
 fn is_empty(path: &Path) -> bool {
@@ -78,5 +82,24 @@ async fn end(pid: Pid) {
             let _ = kill_process(pid, Signal::KILL);
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_container_has_mounted_in_a_volume_outlives_the_cluster() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, share) = (home.path().join("data"), home.path().join("share"));
+        let point = folder.join("volumes/pvc-1/mnt");
+        std::fs::create_dir_all(&point).unwrap();
+        std::fs::create_dir(&share).unwrap();
+        std::fs::write(share.join("precious"), "data").unwrap();
+        let bound = std::process::Command::new("mount").arg("--bind").arg(&share).arg(&point).status().unwrap();
+        assert!(bound.success(), "mounting takes root");
+        remove(&folder).unwrap();
+        assert!(!folder.exists() && share.join("precious").exists());
     }
 }

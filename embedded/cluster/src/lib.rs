@@ -23,10 +23,13 @@ mod down;
 mod folder;
 mod furnish;
 mod issuer;
+mod logs;
 mod nics;
 mod node;
 mod parts;
 mod remains;
+#[cfg(test)]
+mod soak;
 mod up;
 
 pub use archive::{ArchiveError, backup, restore};

@@ -4,7 +4,6 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use c5c3_apiserver::Server;
 use c5c3_controllers::keep_running;
@@ -16,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::client;
 use crate::folder::{Folder, Saved};
+use crate::logs::Rotation;
 use crate::up::{CERTIFICATE_LIFE, UpError, now};
 use crate::{addresses, issuer};
 
@@ -24,9 +24,6 @@ pub(crate) const STORE_PORT: u16 = 8200;
 
 /// The domain of the cluster's names.
 const DOMAIN: &str = "cluster.local";
-
-/// How often the sizes of logs are looked at.
-const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Starts all of them.
 pub(crate) async fn start(
@@ -52,8 +49,8 @@ pub(crate) async fn start(
     parts.spawn(keep_running("issuer", stop.clone(), move || issuer::provide(of_issuer.clone(), stopped.clone())));
     let logs: Vec<PathBuf> =
         saved.nodes.iter().map(|node| folder.agent_log(&node.name)).chain([folder.log()]).collect();
-    let stopped = stop.clone();
-    parts.spawn(keep_running("logs", stop.clone(), move || rotate_logs(logs.clone(), stopped.clone())));
+    let (rotation, stopped) = (Rotation::new(logs), stop.clone());
+    parts.spawn(keep_running("logs", stop.clone(), move || rotation.clone().run(stopped.clone())));
     let pool = saved.exposed.map_or(Pool::Range(addresses.balancers()), Pool::Exposed);
     let (of_balancers, stopped) = (client(server, "balancers"), stop.clone());
     parts.spawn(keep_running("balancers", stop.clone(), move || {
@@ -152,20 +149,6 @@ async fn start_store(
     Ok(())
 }
 
-/// Keeps the logs of the cluster's own processes small, until `stop`.
-async fn rotate_logs(logs: Vec<PathBuf>, stop: CancellationToken) {
-    loop {
-        for log in &logs {
-            if let Err(error) = c5c3_files::rotate_log(log) {
-                tracing::warn!(log = %log.display(), %error, "cannot rotate a log");
-            }
-        }
-        if stop.run_until_cancelled(tokio::time::sleep(LOG_INTERVAL)).await.is_none() {
-            return;
-        }
-    }
-}
-
 /// The rules by which the machine itself reaches Services.
 pub(crate) fn services_table(folder: &Folder) -> String {
     format!("c5c3-services-{}", folder.instance())
@@ -173,6 +156,8 @@ pub(crate) fn services_table(folder: &Folder) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use c5c3_apiserver::{Config, Storage};
 
     use super::*;

@@ -260,7 +260,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 
 /// Keeps containerd's log small.
 fn rotate(log: &Path) {
-    if let Err(error) = c5c3_files::rotate_log(log) {
+    if let Err(error) = c5c3_files::rotate_log(log, c5c3_files::LOG_LIMIT) {
         tracing::warn!("{}: {error}", log.display());
     }
 }

@@ -1,6 +1,6 @@
 //! A neighbour on the network that has routes to a cluster's ranges reaches nothing in it, and the cluster reaches out.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,6 +87,26 @@ fn connects(namespace: &Path, address: &str, port: u16) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
 }
 
+/// Answers each datagram with itself, for as long as this process lives.
+fn echo(address: (&str, u16)) {
+    let socket = UdpSocket::bind(address).unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok((length, client)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..length], client);
+        }
+    });
+}
+
+/// Whether a datagram that is sent from a namespace is answered.
+fn is_answered(namespace: &Path, address: &str, port: u16) -> bool {
+    let mut command = within(namespace);
+    // One byte, because that is how bash reads: the rest of a datagram would be lost.
+    let script = format!("exec 3<>/dev/udp/{address}/{port} && echo >&3 && read -t 2 -u 3 answer");
+    command.args(["bash", "-c", &script]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+}
+
 fn eventually(what: &str, is: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_mins(1);
     while !is() {
@@ -111,6 +131,9 @@ fn a_neighbour_with_a_route_reaches_nothing_and_the_cluster_reaches_out() {
     // What stands for the API, the store and the resolver; and a server of the node, of a pod, of the neighbour.
     let api = TcpListener::bind((bridge.as_str(), 0)).unwrap();
     let port = api.local_addr().unwrap().port();
+    for address in [bridge.as_str(), HERE] {
+        echo((address, 53));
+    }
     let (_of_node, _of_neighbour) = (Web::start(&inside), Web::start(outside));
 
     let here = Path::new("/proc/self/ns/net");
@@ -119,10 +142,14 @@ fn a_neighbour_with_a_route_reaches_nothing_and_the_cluster_reaches_out() {
     eventually("the machine reaches itself", || connects(here, &bridge, port));
     eventually("the node reaches the machine", || connects(&inside, &bridge, port));
     eventually("the node reaches the neighbour", || connects(&inside, THERE, 8080));
+    eventually("the machine asks the resolver", || is_answered(here, &bridge, 53));
+    eventually("the node asks the resolver", || is_answered(&inside, &bridge, 53));
     for (what, address, port) in [("the API", &bridge, port), ("a node", &node, 8080), ("a pod", &pod, 8080)] {
         assert!(!connects(outside, address, port), "a neighbour reaches {what} at {address}:{port}");
     }
+    assert!(!is_answered(outside, &bridge, 53), "a neighbour asks the resolver");
     // The neighbour is not cut off from the machine itself.
     let own = TcpListener::bind((HERE, 0)).unwrap();
     assert!(connects(outside, HERE, own.local_addr().unwrap().port()), "the machine's own address");
+    assert!(is_answered(outside, HERE, 53), "the machine's own address, by UDP");
 }

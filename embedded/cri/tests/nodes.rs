@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use c5c3_cri::testing::Machine;
 use c5c3_cri::{Containerd, end_node, images, v1};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio_util::sync::CancellationToken;
 
 use support::{container, eventually, get, plugin_results, run, sandbox, traces, web, words};
@@ -53,6 +54,19 @@ async fn a_container_runs_is_looked_into_and_ends_with_its_code() {
     runtime.stop_pod_sandbox(&pod.sandbox).await.unwrap();
     runtime.remove_pod_sandbox(&pod.sandbox).await.unwrap();
     assert!(runtime.list_pod_sandbox(None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_container_may_have_as_many_files_open_as_the_process_that_started_containerd() {
+    let machine = Machine::new(1);
+    // The soft limit alone would not do: containerd and runc raise it to the hard one.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(4321), maximum: Some(4321) }).unwrap();
+    let (site, containerd) = (&machine.sites[0], machine.start(0).await);
+    let pod = run(site, &containerd.runtime(), sandbox(site, "many"), "ulimit -n; exec sleep 600").await;
+    let log = async || fs::read_to_string(&pod.log).ok().filter(|log| log.ends_with('\n'));
+    let said = eventually("the log", log).await;
+    assert!(said.ends_with("stdout F 4321\n"), "{said}");
+    containerd.runtime().stop_container(&pod.container, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test]

@@ -73,6 +73,7 @@ fn kind(resource: &Resource, object: &Value, old: Option<&Value>, report: &mut R
         ("", "PersistentVolumeClaim") => storage::claim(object, old, report),
         ("", "PersistentVolume") => storage::volume(object, old, report),
         ("storage.k8s.io", "StorageClass") => storage::class(object, old, report),
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class(object, old, report),
         ("rbac.authorization.k8s.io", kind) => rbac::rbac(kind, object, old, report),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => policies::validating(object, report),
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {

@@ -67,6 +67,11 @@ impl Pod {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
 
+    /// The generation of its specification that this is, which the status says it is about.
+    pub(crate) fn generation(&self) -> Option<i64> {
+        self.object.metadata.generation
+    }
+
     /// `name_namespace(uid)`, as messages have it.
     pub(crate) fn description(&self) -> String {
         format!("{}_{}({})", self.name(), self.namespace(), self.uid())
@@ -224,7 +229,7 @@ pub(crate) mod testing {
         if spec.get("containers").is_none() {
             spec["containers"] = json!([{"name": "app", "image": "registry.test/app:1"}]);
         }
-        let metadata = json!({"name": "web", "namespace": "shop", "uid": "u-1"});
+        let metadata = json!({"name": "web", "namespace": "shop", "uid": "u-1", "generation": 1});
         let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status});
         let object = serde_json::from_value(object).expect("a pod");
         Pod::new(Arc::new(object)).expect("with a specification")

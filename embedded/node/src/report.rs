@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::pod::Pod;
 
 /// The conditions that are the node's to set.
-const OWN: [&str; 4] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
+const OWN: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The statuses of one pod on their way to the API.
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn conditions_of_others_are_not_written() {
         let condition = |name: &str| json!({"type": name, "status": "True"});
-        let all = ["PodScheduled", "Ready", "shop.test/open", "Initialized"].map(condition);
+        let all = ["DisruptionTarget", "Ready", "shop.test/open", "Initialized"].map(condition);
         let status: PodStatus =
             serde_json::from_value(json!({"conditions": all, "podIPs": [{"ip": "10.0.0.1"}]})).unwrap();
         let names = subset(Some(&status));

@@ -41,6 +41,20 @@ async fn a_plain_pod_gets_ready_and_is_deleted_without_a_trace() {
 }
 
 #[tokio::test]
+async fn a_pods_status_follows_the_generation_of_its_specification() {
+    let node = TestNode::start().await;
+    node.create("web", json!({"containers": [idle("app")]})).await;
+    let seen = |pod: &Pod| pod.status.as_ref().and_then(|status| status.observed_generation);
+    let pod = node.ready("web").await;
+    assert_eq!((pod.metadata.generation, seen(&pod)), (Some(1), Some(1)));
+    let later = Patch::Merge(json!({"spec": {"activeDeadlineSeconds": 3600}}));
+    node.pods().patch("web", &PatchParams::default(), &later).await.unwrap();
+    let pod = node.until("web", |pod| (seen(pod) == Some(2)).then(|| pod.clone())).await;
+    let conditions = pod.status.unwrap().conditions.unwrap();
+    assert!(conditions.iter().all(|condition| condition.observed_generation == Some(2)), "{conditions:?}");
+}
+
+#[tokio::test]
 async fn the_node_registers_itself_and_becomes_ready() {
     let node = TestNode::start().await;
     let nodes = Api::<Node>::all(node.client.clone());

@@ -18,6 +18,9 @@ GROUPS = {"core": "", **{group: group for group in ("apps", "autoscaling", "batc
               "admissionregistration", "authentication", "authorization", "certificates", "coordination", "discovery",
               "events", "networking", "node", "scheduling", "storage")}}
 ANY_VERSION = ["CreateOptions", "DeleteOptions", "PatchOptions", "Status", "UpdateOptions"]
+# Kinds that became v1 as they were, after 1.33.
+BECAME_V1 = {"admissionregistration/v1alpha1": "MutatingAdmissionPolicy(Binding)?",
+             "storage/v1beta1": "VolumeAttributesClass"}
 # Query parameters and relics: registered as kinds, never a request's body.
 NO_BODY = r"Options$|^(PodStatusResult|RangeAllocation|SerializedReference|ComponentStatus)$"
 SPECIAL = {"meta/v1.Time": "time", "meta/v1.MicroTime": "microtime", "resource.Quantity": "quantity",
@@ -103,9 +106,8 @@ def kinds():
         names = [field for field, tags, _ in fields(type)]
         if package == "meta/v1" and name in ANY_VERSION:
             yield "*", type
-        elif package == "admissionregistration/v1alpha1" and re.match("MutatingAdmissionPolicy(Binding)?$", name):
-            # It became v1 as it was, after 1.33.
-            yield "admissionregistration.k8s.io/v1", type
+        elif re.fullmatch(BECAME_V1.get(package, ""), name):
+            yield f"{GROUPS[group]}/v1", type
         elif (group in GROUPS and version in ("v1", "v2") and "TypeMeta" in names and "ListMeta" not in names
               and not re.search(NO_BODY, name)):
             yield f"{GROUPS[group]}/{version}".lstrip("/"), type

@@ -8,7 +8,7 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::model::pod::Pod;
+use crate::model::pod::{Pod, Told};
 
 /// The condition's reason when no node does.
 pub(crate) const UNSCHEDULABLE: &str = "Unschedulable";
@@ -18,12 +18,13 @@ pub(crate) const SCHEDULER_ERROR: &str = "SchedulerError";
 /// Tells a pod why it waits. False if the API does not take it.
 pub(crate) async fn tell(client: Client, events: &Events, pod: &Pod, reason: &str, message: String) -> bool {
     events.tell(&pod.reference(), News::Warning, "FailedScheduling", message.clone()).await;
-    let told = (reason.to_owned(), message);
+    let told = Told { reason: reason.to_owned(), message, generation: pod.generation };
     if pod.told.as_ref() == Some(&told) {
         return true;
     }
-    let (reason, message) = told;
-    let mut condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message});
+    let Told { reason, message, generation } = told;
+    let mut condition = json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": message,
+                               "observedGeneration": generation});
     if pod.told.is_none() {
         condition["lastTransitionTime"] = json!(Time(Timestamp::now()));
     }

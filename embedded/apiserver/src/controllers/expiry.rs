@@ -1,6 +1,6 @@
 //! What ends with time: certificates are renewed before they do, and events expire.
 //!
-//!An event that has not been written for the server's `event_ttl` is removed, as a real server does, since every cluster
+//! An event that has not been written for the server's `event_ttl` is removed, as a real server does, since every cluster
 //! makes thousands of them a day. Leases need no such care: those of nodes go with their nodes, and those of
 //! leaders have lasting names.
 
@@ -13,8 +13,10 @@ use serde::Deserialize;
 
 use crate::server::Server;
 
-/// The shortest and the longest time between two looks.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
+/// The shortest time between two looks at what ends, and the longest between two at events and at the certificate.
+const SHORTEST: Duration = Duration::from_millis(100);
+const EVENTS: Duration = Duration::from_mins(1);
+const CERTIFICATE: Duration = Duration::from_hours(1);
 
 /// The times in an event.
 #[derive(Deserialize)]
@@ -38,13 +40,16 @@ struct Series {
     last_observed_time: Option<Timestamp>,
 }
 
-/// How often the server looks at its certificate.
-const CERTIFICATES: Duration = Duration::from_hours(1);
+/// The time between two looks at what lasts that long.
+fn interval(life: Duration, longest: Duration) -> Duration {
+    (life / 60).clamp(SHORTEST, longest)
+}
 
 /// Renews the server's certificate whenever it is due.
 pub(super) async fn renew_certificates(server: Arc<Server>) {
+    let interval = interval(server.certificate_life(), CERTIFICATE);
     loop {
-        tokio::time::sleep(CERTIFICATES).await;
+        tokio::time::sleep(interval).await;
         match server.pki().renew(Timestamp::now()) {
             Ok(true) => tracing::info!("the server's certificate is renewed"),
             Ok(false) => {}
@@ -55,9 +60,9 @@ pub(super) async fn renew_certificates(server: Arc<Server>) {
 
 /// Removes events that have expired, time and again.
 pub(super) async fn remove_events(server: Arc<Server>) {
-    let ttl = server.event_ttl();
+    let interval = interval(server.event_ttl(), EVENTS);
     loop {
-        tokio::time::sleep((ttl / 60).clamp(LOOKS.0, LOOKS.1)).await;
+        tokio::time::sleep(interval).await;
         sweep(&server, Timestamp::now()).await;
     }
 }
@@ -88,6 +93,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_ends_soon_is_looked_at_often() {
+        assert_eq!(interval(Duration::from_hours(1), EVENTS), Duration::from_mins(1));
+        assert_eq!(interval(c5c3_auth::SERVER_LIFE, CERTIFICATE), Duration::from_hours(1));
+        assert_eq!(interval(Duration::from_secs(9), CERTIFICATE), Duration::from_millis(150));
+        assert_eq!(interval(Duration::from_secs(1), EVENTS), SHORTEST);
+    }
 
     #[test]
     fn an_event_expires_an_hour_after_it_was_seen_last() {

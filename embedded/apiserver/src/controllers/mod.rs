@@ -344,6 +344,16 @@ pub(crate) fn set_condition(object: &mut Value, condition: &str, status: &str, r
     }
 }
 
+/// Sets a condition in a pod's status, and which generation of the pod it is about.
+pub(crate) fn set_pod_condition(pod: &mut Value, condition: &str, status: &str, reason: &str, message: &str) {
+    set_condition(pod, condition, status, reason, message);
+    let generation = pod["metadata"]["generation"].clone();
+    let set = pod["status"]["conditions"].as_array_mut().into_iter().flatten();
+    if let Some(set) = set.into_iter().find(|set| set["type"] == condition).filter(|_| !generation.is_null()) {
+        set["observedGeneration"] = generation;
+    }
+}
+
 fn say(condition: &mut Value, reason: &str, message: &str) {
     for (field, text) in [("reason", reason), ("message", message)] {
         match condition.as_object_mut() {
@@ -355,7 +365,35 @@ fn say(condition: &mut Value, reason: &str, message: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::{Config, Storage};
+
+    #[tokio::test]
+    async fn a_worker_whose_job_panics_does_it_again() {
+        static TRIES: AtomicUsize = AtomicUsize::new(0);
+        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let worker = Worker { server: server.clone(), work: Arc::new(Work::default()) };
+        worker.spawn(
+            "roles",
+            |work| &work.roles,
+            |_, _, ()| {
+                Box::pin(async {
+                    assert!(TRIES.fetch_add(1, Ordering::Relaxed) > 0, "the first time");
+                    Ok(())
+                })
+            },
+        );
+        worker.work.roles.add(());
+        let again = async {
+            while TRIES.load(Ordering::Relaxed) < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), again).await.expect("it is done again");
+        server.stop().await;
+    }
 
     #[tokio::test]
     async fn a_job_that_panics_has_failed_and_ends_nothing_else() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Done;
 use crate::admission;
 use crate::call::Call;
-use crate::controllers::set_condition;
+use crate::controllers::set_pod_condition;
 use crate::object::{is_going, meta, of_entry, put};
 use crate::status::{ApiError, Reason, done};
 
@@ -79,7 +79,7 @@ fn assign(pod: &mut Value, binding: &Value) -> Result<(), String> {
     for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][key] = value.clone();
     }
-    set_condition(pod, "PodScheduled", "True", "", "");
+    set_pod_condition(pod, "PodScheduled", "True", "", "");
     Ok(())
 }
 
@@ -106,10 +106,11 @@ mod tests {
             let mut pod = pod;
             assert_eq!(assign(&mut pod, &binding), Err(why.to_owned()));
         }
-        let mut pod = json!({"metadata": {"name": "p"}, "spec": {}});
+        let mut pod = json!({"metadata": {"name": "p", "generation": 3}, "spec": {}});
         assign(&mut pod, &binding).unwrap();
         assert_eq!((&pod["spec"]["nodeName"], &pod["metadata"]["annotations"]["a"]), (&json!("n"), &json!("b")));
         let condition = pod["status"]["conditions"][0].as_object().unwrap();
         assert_eq!((&condition["type"], condition.get("reason")), (&json!("PodScheduled"), None));
+        assert_eq!((&condition["observedGeneration"], &pod["metadata"]["generation"]), (&json!(3), &json!(3)));
     }
 }

@@ -12,7 +12,7 @@ use super::delete::{Options, delete_object};
 use super::get::live;
 use crate::admission;
 use crate::call::Call;
-use crate::controllers::set_condition;
+use crate::controllers::set_pod_condition;
 use crate::object::{is_going, meta, of_entry, put, timestamp};
 use crate::registry::Served;
 use crate::selector::Labels;
@@ -57,7 +57,7 @@ async fn leave(call: &Call<'_>, entry: &Entry, mut pod: Value, options: &Options
     let mut options = options.clone();
     let asked = options.resource_version.as_ref().is_none_or(|version| *version == meta(&pod, "resourceVersion"));
     if asked && !is_going(&pod) {
-        set_condition(&mut pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting");
+        set_pod_condition(&mut pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting");
         let expect = Expect::Revision(entry.revision);
         match put(call.server.store(), &call.served, &entry.key, expect, &Arc::new(pod)).await {
             Ok(written) if options.resource_version.is_some() => {
@@ -148,7 +148,7 @@ fn spend(budget: &mut Value, pod: &str, now: Timestamp) -> Result<(), ApiError> 
     budget["status"]["disruptionsAllowed"] = (left - 1).into();
     budget["status"]["disruptedPods"][pod] = timestamp(now).into();
     if left == 1 {
-        set_condition(budget, "DisruptionAllowed", "False", "InsufficientPods", "");
+        set_pod_condition(budget, "DisruptionAllowed", "False", "InsufficientPods", "");
     }
     Ok(())
 }

@@ -237,3 +237,44 @@ fn failed(why: String) -> Bytes {
 fn line(what: &str, object: &[u8]) -> Bytes {
     [br#"{"type":""#, what.as_bytes(), br#"","object":"#, object, b"}\n"].concat().into()
 }
+
+#[cfg(test)]
+mod tests {
+    use c5c3_auth::UserInfo;
+    use http::{Method, Request};
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::{Config, Storage};
+
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+    async fn ask(server: &Arc<Server>, method: Method, path: &str, body: &Value) -> Response<Body> {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let user = UserInfo::new("gardener", ["system:masters", "system:authenticated"]);
+        let body = if body.is_null() { Bytes::new() } else { bytes(body) };
+        server.handle(request.body(()).unwrap().into_parts().0, body, user).await
+    }
+
+    #[tokio::test]
+    async fn a_watch_ends_in_time_though_changes_that_it_does_not_select_never_end() {
+        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let since = server.store().revision();
+        let selection = "labelSelector=tree%3Doak&timeoutSeconds=60&allowWatchBookmarks=true";
+        let path = format!("{MAPS}?watch=true&resourceVersion={since}&{selection}");
+        let watch = ask(&server, Method::GET, &path, &Value::Null).await.into_body();
+        for number in 0..100 {
+            let map = json!({"metadata": {"name": format!("m{number}")}});
+            assert_eq!(ask(&server, Method::POST, MAPS, &map).await.status(), StatusCode::CREATED);
+        }
+        // Its time is over, and there is always one more change to read.
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(61)).await;
+        let told = watch.collect().await.unwrap().to_bytes();
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        let bookmark = json!({"kind": "ConfigMap", "apiVersion": "v1",
+            "metadata": {"resourceVersion": since.to_string(), "creationTimestamp": null}});
+        assert_eq!(told, json!({"type": "BOOKMARK", "object": bookmark}), "it ends where it is, and reads no further");
+        server.stop().await;
+    }
+}

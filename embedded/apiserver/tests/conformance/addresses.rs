@@ -40,6 +40,20 @@ async fn each_address_of_a_service_is_an_object_for_as_long_as_the_service_has_i
 }
 
 #[tokio::test]
+async fn a_request_to_a_service_is_not_passed_on_to_this_machine() {
+    let api = Api::start().await;
+    let services = "/api/v1/namespaces/default/services";
+    let web = json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}});
+    assert_eq!(api.post(services, &web).await.0, 201);
+    let slice = json!({"metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": "IPv4", "ports": [{"port": 1}], "endpoints": [{"addresses": ["127.0.0.1"]}]});
+    assert_eq!(api.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice).await.0, 201);
+    let (code, said) = api.get(&format!("{services}/web/proxy/")).await;
+    assert_eq!((code, &said["message"]), (400, &json!("address not allowed")));
+    api.0.stop().await;
+}
+
+#[tokio::test]
 async fn the_range_of_the_cluster_is_ready_and_another_says_that_it_is_not_used() {
     let api = Api::start().await;
     let default = format!("{RANGES}/kubernetes");

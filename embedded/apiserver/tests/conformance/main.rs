@@ -1,9 +1,10 @@
 //! What upstream's conformance specs ask for, in a server of this process: definitions as protobuf, ephemeral containers,
-//! runtime classes, and the addresses of Services as objects.
+//! runtime classes, the addresses of Services as objects, generations of pods and classes of volumes.
 
 mod addresses;
 mod definitions;
 mod pods;
+mod storage;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -50,6 +50,44 @@ async fn an_ephemeral_container_is_added_by_its_subresource_alone() {
 }
 
 #[tokio::test]
+async fn a_pods_generation_counts_the_changes_of_its_specification_and_its_status_says_which_it_is_about() {
+    let api = start().await;
+    let mut asked = pod("web");
+    asked["metadata"]["generation"] = json!(100);
+    assert_eq!(api.post(PODS, &asked).await.1["metadata"]["generation"], 1);
+    let path = format!("{PODS}/web");
+    let binding = json!({"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "oak"}});
+    assert_eq!(api.post(&format!("{path}/binding"), &binding).await.0, 201);
+    let bound = api.get(&path).await.1;
+    assert_eq!(bound["metadata"]["generation"], 1, "a node is given, not asked for");
+    let scheduled = &bound["status"]["conditions"][0];
+    assert_eq!((&scheduled["type"], &scheduled["observedGeneration"]), (&json!("PodScheduled"), &json!(1)));
+
+    let labelled = api.patch(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.1;
+    assert_eq!(labelled["metadata"]["generation"], 1);
+    let changed = api.patch(&path, &json!({"spec": {"activeDeadlineSeconds": 600}})).await.1;
+    assert_eq!(
+        (&changed["metadata"]["generation"], &changed["status"]["observedGeneration"]),
+        (&json!(2), &Value::Null)
+    );
+    let conditions = json!([{"type": "Ready", "status": "True", "observedGeneration": 2}]);
+    let seen = json!({"status": {"observedGeneration": 2, "conditions": conditions}});
+    let (code, seen) = api.patch(&format!("{path}/status?fieldValidation=Strict"), &seen).await;
+    assert_eq!((code, &seen["metadata"]["generation"]), (200, &json!(2)), "{seen}");
+    let kept = api.get(&path).await.1;
+    let ready = kept["status"]["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
+    assert_eq!((&kept["status"]["observedGeneration"], &ready["observedGeneration"]), (&json!(2), &json!(2)));
+
+    assert_eq!(api.delete(&path).await, 200);
+    let going = api.get(&path).await.1;
+    assert_eq!(
+        (&going["metadata"]["generation"], &going["metadata"]["deletionGracePeriodSeconds"]),
+        (&json!(3), &json!(30))
+    );
+    api.0.stop().await;
+}
+
+#[tokio::test]
 async fn an_ephemeral_container_is_held_to_the_standard_of_its_namespace() {
     let api = start().await;
     assert_eq!(api.post(PODS, &pod("web")).await.0, 201);

@@ -126,6 +126,19 @@ async fn only_the_objects_of_a_page_are_converted() {
 }
 
 #[tokio::test]
+async fn a_list_is_converted_in_parts_whose_answers_are_not_too_large() {
+    let (cluster, hook) = grown(Does::Decide(convert)).await;
+    for number in 0..16 {
+        let mut tree = tree(&format!("t{number}"), "metres", number);
+        tree["metadata"]["annotations"] = json!({"bark": "x".repeat(250_000)});
+        cluster.send(Method::POST, &trees("v1"), tree).await.created();
+    }
+    let list = cluster.send(Method::GET, &trees("v2"), Value::Null).await;
+    assert_eq!((list.code, list.body["items"].as_array().map_or(0, Vec::len)), (200, 16));
+    assert_eq!(sent(&hook), [4, 4, 4, 4]);
+}
+
+#[tokio::test]
 async fn a_watch_from_the_start_holds_a_few_objects_at_a_time() {
     let (cluster, hook) = grown(Does::Decide(convert)).await;
     for number in 0..600 {

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use secrecy::{ExposeSecret, SecretString};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
-use super::{AUTHORITY_LIFE, Authority, DAY, Leaf, P256, PkiError, SERVER_LIFE, certificate_pem, x509};
+use super::{AUTHORITY_LIFE, Authority, Leaf, P256, PkiError, certificate_pem, x509};
 
 /// Makes the directory, and closes one that others can look into.
 pub(super) fn prepare(directory: &Path) -> Result<(), PkiError> {
@@ -42,7 +42,7 @@ pub(super) fn authority(directory: &Path, now: Timestamp) -> Result<Authority, P
     }
     let (subject, validity) = x509::read(&certificate)?;
     // One that was made while the clock was ahead is not in force yet, and clients refuse it.
-    let is_in_force = validity.from <= now && now + third(AUTHORITY_LIFE) < validity.until;
+    let is_in_force = validity.from <= now && now + AUTHORITY_LIFE / 3 < validity.until;
     if subject == Authority::subject() && is_in_force {
         return Ok(Authority { pem: certificate_pem(&certificate), subject, key, certificate });
     }
@@ -60,15 +60,16 @@ pub(super) fn server(
     directory: &Path,
     authority: &Authority,
     names: &[ServerName<'static>],
+    life: SignedDuration,
     now: Timestamp,
 ) -> Result<Leaf, PkiError> {
     let (key_path, path) = (directory.join("server.key"), directory.join("server.crt"));
     if let (Some(key), Some(certificate)) = (read_key(&key_path)?, read_certificate(&path)?)
-        && serves(&certificate, &key, authority, names, now)
+        && serves(&certificate, &key, authority, names, life, now)
     {
         return Ok(Leaf { key, certificate });
     }
-    let leaf = authority.server(names, now)?;
+    let leaf = authority.server(names, life, now)?;
     write_server(directory, &leaf)?;
     Ok(leaf)
 }
@@ -85,6 +86,7 @@ pub(super) fn serves(
     key: &P256,
     authority: &Authority,
     names: &[ServerName<'static>],
+    life: SignedDuration,
     now: Timestamp,
 ) -> bool {
     let (Ok(parsed), Ok(anchor)) =
@@ -101,7 +103,7 @@ pub(super) fn serves(
     parsed.subject_public_key_info().as_ref() == key.spki()
         && names.iter().all(|name| parsed.verify_is_valid_for_subject_name(name).is_ok())
         && holds_at(now)
-        && holds_at(now + third(SERVER_LIFE))
+        && holds_at(now + life / 3)
 }
 
 /// The key that signs service account tokens; with a new one every token issued before is void.
@@ -141,11 +143,6 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
 
 fn write(path: &Path, text: &str) -> Result<(), PkiError> {
     c5c3_files::write_private(path, text.as_bytes()).map_err(at(path))
-}
-
-fn third(life: SignedDuration) -> SignedDuration {
-    // A day at least, so that a certificate never runs out on the day of a start.
-    (life / 3).max(DAY)
 }
 
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> PkiError {

@@ -39,9 +39,9 @@ pub const SERVER_NAMES: [&str; 7] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-const DAY: SignedDuration = SignedDuration::from_hours(24);
 const AUTHORITY_LIFE: SignedDuration = SignedDuration::from_hours(24 * 3650);
-const SERVER_LIFE: SignedDuration = SignedDuration::from_hours(24 * 365);
+/// How long the server's certificate lasts, if nothing else is asked for.
+pub const SERVER_LIFE: Duration = Duration::from_hours(24 * 365);
 /// Certificates hold a little before they are made, for clients whose clocks are behind.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 
@@ -124,6 +124,8 @@ pub struct Pki {
     current: Arc<tls::Current>,
     /// What the server's certificate is for.
     names: Vec<ServerName<'static>>,
+    /// How long it lasts.
+    life: SignedDuration,
     /// Where certificates are kept, if they are.
     directory: Option<PathBuf>,
     token_key: Arc<P256>,
@@ -148,7 +150,7 @@ impl Pki {
     pub fn in_memory(extra_names: &[String], now: Timestamp) -> Result<Self, PkiError> {
         let authority = Authority::new(P256::generate()?, now)?;
         let names = server_names(extra_names)?;
-        let server = authority.server(&names, now)?;
+        let server = authority.server(&names, life(SERVER_LIFE)?, now)?;
         Self::with(authority, server, names, None, P256::generate()?)
     }
 
@@ -160,7 +162,7 @@ impl Pki {
         directory::prepare(directory)?;
         let authority = directory::authority(directory, now)?;
         let names = server_names(extra_names)?;
-        let server = directory::server(directory, &authority, &names, now)?;
+        let server = directory::server(directory, &authority, &names, life(SERVER_LIFE)?, now)?;
         let token_key = directory::token_key(directory)?;
         Self::with(authority, server, names, Some(directory.to_owned()), token_key)
     }
@@ -173,23 +175,41 @@ impl Pki {
         token_key: P256,
     ) -> Result<Self, PkiError> {
         let current = Arc::new(tls::Current::new(&server.certificate, server.key.der())?);
-        Ok(Self { authority, server: Mutex::new(server), current, names, directory, token_key: Arc::new(token_key) })
+        let (server, token_key) = (Mutex::new(server), Arc::new(token_key));
+        Ok(Self { authority, server, current, names, life: life(SERVER_LIFE)?, directory, token_key })
+    }
+
+    /// Lets the server's certificates last that long from now on, and the present one, too: for tests that see it renewed.
+    pub fn with_server_life(mut self, server_life: Duration, now: Timestamp) -> Result<Self, PkiError> {
+        let server_life = life(server_life)?;
+        if server_life != self.life {
+            self.life = server_life;
+            let server = self.authority.server(&self.names, self.life, now)?;
+            self.replace(&mut self.server.lock().unwrap_or_else(PoisonError::into_inner), server)?;
+        }
+        Ok(self)
     }
 
     /// Renews the server's certificate if less than a third of its life is left. Handshakes from then on show the new
     /// one, those of servers that run included. Returns whether it did.
     pub fn renew(&self, now: Timestamp) -> Result<bool, PkiError> {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
-        if directory::serves(&server.certificate, &server.key, &self.authority, &self.names, now) {
+        if directory::serves(&server.certificate, &server.key, &self.authority, &self.names, self.life, now) {
             return Ok(false);
         }
-        let renewed = self.authority.server(&self.names, now)?;
+        let renewed = self.authority.server(&self.names, self.life, now)?;
+        self.replace(&mut server, renewed)?;
+        Ok(true)
+    }
+
+    /// Keeps a new certificate of the server, and shows it from now on.
+    fn replace(&self, server: &mut Leaf, renewed: Leaf) -> Result<(), PkiError> {
         if let Some(directory) = &self.directory {
             directory::write_server(directory, &renewed)?;
         }
         self.current.replace(&renewed.certificate, renewed.key.der())?;
         *server = renewed;
-        Ok(true)
+        Ok(())
     }
 
     /// The authority's certificate, which clients trust and pods find as `ca.crt`.
@@ -264,10 +284,11 @@ impl Authority {
         Ok(Identity { certificate: certificate_pem(&certificate), key: key.pem() })
     }
 
-    fn server(&self, names: &[ServerName<'static>], now: Timestamp) -> Result<Leaf, PkiError> {
+    fn server(&self, names: &[ServerName<'static>], life: SignedDuration, now: Timestamp) -> Result<Leaf, PkiError> {
         let key = P256::generate()?;
         let subject = Subject { common_name: "kube-apiserver".to_owned(), ..Subject::default() };
-        let validity = Validity { from: now - BACKDATE, until: now + SERVER_LIFE };
+        let until = now.checked_add(life).map_err(|_| PkiError::Life(life.unsigned_abs()))?;
+        let validity = Validity { from: now - BACKDATE, until };
         let certificate = x509::issue(&self.issuer(), &Public::of(&key), &subject, &Purpose::Server(names), validity)?;
         Ok(Leaf { key, certificate })
     }
@@ -291,6 +312,10 @@ pub fn certificate_user(der: &[u8], now: Timestamp) -> Result<UserInfo, PkiError
     let credential = format!("X509SHA256={}", hex(digest(&SHA256, der).as_ref()));
     user.extra.insert(CREDENTIAL_ID.to_owned(), vec![credential]);
     Ok(user)
+}
+
+fn life(life: Duration) -> Result<SignedDuration, PkiError> {
+    SignedDuration::try_from(life).map_err(|_| PkiError::Life(life))
 }
 
 fn server_names(extra: &[String]) -> Result<Vec<ServerName<'static>>, PkiError> {

@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 
 use super::*;
 
+const DAY: SignedDuration = SignedDuration::from_hours(24);
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn now() -> Timestamp {
@@ -195,6 +196,21 @@ fn a_server_that_runs_shows_its_renewed_certificate() {
     assert_ne!(after, before);
     assert_eq!(read(home.path(), "server.crt"), certificate_pem(&after), "a restart keeps it");
     assert!(!pki.renew(now()).unwrap());
+}
+
+#[test]
+fn a_server_certificate_lasts_as_long_as_is_asked_for() {
+    let (home, made) = (tempfile::tempdir().unwrap(), now());
+    Pki::open(home.path(), &[], made).unwrap();
+    let before = read(home.path(), "server.crt");
+    let short = Pki::open(home.path(), &[], made).unwrap().with_server_life(MINUTE, made).unwrap();
+    let first = read(home.path(), "server.crt");
+    assert_ne!(first, before, "the one that lasts a year is replaced");
+    assert!(!short.renew(made + SignedDuration::from_secs(38)).unwrap(), "more than a third is left");
+    assert!(short.renew(made + SignedDuration::from_secs(42)).unwrap());
+    assert_ne!(read(home.path(), "server.crt"), first);
+    let endless = Pki::in_memory(&[], made).unwrap().with_server_life(Duration::MAX, made);
+    assert!(matches!(endless, Err(PkiError::Life(_))));
 }
 
 #[test]

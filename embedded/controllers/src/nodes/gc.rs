@@ -147,8 +147,14 @@ fn surplus(mut over: Vec<Arc<Pod>>, limit: usize) -> Vec<Arc<Pod>> {
 }
 
 /// The status that says of a pod why it is deleted.
-pub(super) fn disruption(reason: &str, message: &str, phase: Option<&str>, now: Timestamp) -> serde_json::Value {
+pub(super) fn disruption(
+    pod: &Pod,
+    (reason, message): (&str, &str),
+    phase: Option<&str>,
+    now: Timestamp,
+) -> serde_json::Value {
     let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message,
+                           "observedGeneration": pod.metadata.generation,
                            "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now)});
     let mut status = json!({"conditions": [condition]});
     if let Some(phase) = phase {
@@ -194,6 +200,15 @@ mod tests {
         for (pod, node, missing, expected) in table {
             assert_eq!(fate(&pod, node.as_ref(), Duration::from_secs(missing), quarantine), expected);
         }
+    }
+
+    #[test]
+    fn a_pod_says_why_it_is_deleted_and_which_generation_of_it() {
+        let pod: Pod = of(json!({"metadata": {"name": "p", "generation": 7}}));
+        let patch = disruption(&pod, ("DeletionByPodGC", "its node is gone"), Some("Failed"), Timestamp::UNIX_EPOCH);
+        let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+            "message": "its node is gone", "observedGeneration": 7, "lastTransitionTime": "1970-01-01T00:00:00Z"});
+        assert_eq!(patch["status"], json!({"phase": "Failed", "conditions": [condition]}));
     }
 
     #[test]

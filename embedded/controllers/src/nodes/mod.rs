@@ -115,7 +115,8 @@ async fn pods_on(context: &Context, node: &Node) -> Result<Vec<Pod>, Error> {
 async fn unready_pods(context: &Context, node: &Node) -> Result<(), Error> {
     for pod in pods_on(context, node).await?.iter().filter(|pod| pods::is_ready(pod)) {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::now());
-        let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": now});
+        let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": now,
+                           "observedGeneration": pod.metadata.generation});
         if patch_status(context, pod, json!({"status": {"conditions": [ready]}})).await? {
             context.events.warning(pod, "NodeNotReady", "Node is not ready".into()).await;
         }
@@ -149,7 +150,7 @@ async fn expel(context: &Context, node: &Node, now: Timestamp) -> Result<Option<
 
 /// Says of a pod why it is about to be deleted.
 async fn disrupt(context: &Context, pod: &Pod, reason: &str, why: &str, phase: Option<&str>) -> Result<(), Error> {
-    patch_status(context, pod, gc::disruption(reason, why, phase, Timestamp::now())).await.map(drop)
+    patch_status(context, pod, gc::disruption(pod, (reason, why), phase, Timestamp::now())).await.map(drop)
 }
 
 /// Changes the status of this pod. False: it is gone.

@@ -42,7 +42,7 @@ fn pod_status(pod: &Value) -> Value {
     let mut status = json!({"phase": "Pending", "qosClass": qos::class(spec)});
     if !list_at(spec, "schedulingGates").is_empty() {
         status["conditions"] = json!([{
-            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "observedGeneration": 1,
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }]);
     }
@@ -184,6 +184,7 @@ mod tests {
         prepare_create(find("", "v1", "pods").unwrap(), &mut pod);
         let condition = &pod["status"]["conditions"][0];
         assert_eq!((&condition["type"], &condition["reason"]), (&json!("PodScheduled"), &json!("SchedulingGated")));
+        assert_eq!(condition["observedGeneration"], 1);
     }
 
     #[test]

@@ -230,6 +230,7 @@ fn rbac_and_storage() -> Vec<Row> {
         storage("CSIStorageCapacity", "csistoragecapacities"),
         storage("StorageClass", "storageclasses").cluster().short(&["sc"]),
         storage("VolumeAttachment", "volumeattachments").cluster().status(),
+        storage("VolumeAttributesClass", "volumeattributesclasses").cluster().short(&["vac"]),
     ]
 }
 

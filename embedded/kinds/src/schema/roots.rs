@@ -59,7 +59,8 @@ pub(super) const ROOTS: &[Row] = rows! {
         MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
         ValidatingWebhookConfiguration
     }
-    // They are served as they became v1: as they were before.
+    // These are served as they became v1: as they were before.
+    "storage.k8s.io" "v1": storage v1beta1 { VolumeAttributesClass }
     "admissionregistration.k8s.io" "v1": admissionregistration v1alpha1 {
         MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
     }

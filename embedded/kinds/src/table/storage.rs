@@ -57,6 +57,7 @@ pub(super) fn built_in(kind: &str) -> (&'static [&'static str], Cells) {
             csi_driver,
         ),
         "CSIStorageCapacity" => (&["Name", "StorageClassName", "Capacity", "Age"], capacity),
+        "VolumeAttributesClass" => (&["Name", "DriverName", "Age"], attributes_class),
         _ => (&["Name", "Attacher", "PV", "Node", "Attached", "Age"], attachment),
     }
 }
@@ -157,6 +158,10 @@ fn csi_driver(driver: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+fn attributes_class(class: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(class), json!(str_at(class, "driverName")), age(class, now)]
+}
+
 fn capacity(capacity: &Value, now: Timestamp) -> Vec<Value> {
     let amount = capacity.get("capacity").map_or_else(|| UNSET.to_owned(), plain);
     vec![name(capacity), json!(str_at(capacity, "storageClassName")), json!(amount), age(capacity, now)]
@@ -203,5 +208,11 @@ mod tests {
             row("storage.k8s.io", "storageclasses", &object),
             "fast (default) | p | Delete | Immediate | false | <unknown>"
         );
+    }
+
+    #[test]
+    fn a_class_of_attributes_names_its_driver() {
+        let object = json!({"metadata": {"name": "gold"}, "driverName": "csi.example", "parameters": {"iops": "9"}});
+        assert_eq!(row("storage.k8s.io", "volumeattributesclasses", &object), "gold | csi.example | <unknown>");
     }
 }

@@ -99,12 +99,24 @@ pub(super) fn volume(object: &Value, old: Option<&Value>, report: &mut Report) {
 
 pub(super) fn class(object: &Value, old: Option<&Value>, report: &mut Report) {
     let Some(old) = old else { return };
-    for field in ["parameters", "provisioner", "reclaimPolicy"] {
-        if !same(&object[field], &old[field]) {
-            report.forbidden(field, &format!("updates to {field} are forbidden."));
-        }
-    }
+    keeps(&["parameters", "provisioner", "reclaimPolicy"], object, old, report);
     report.immutable("volumeBindingMode", &object["volumeBindingMode"], &old["volumeBindingMode"]);
+}
+
+/// A class says something, and always the same: claims change their class instead.
+pub(super) fn attributes_class(object: &Value, old: Option<&Value>, report: &mut Report) {
+    if is_empty_at(object, "parameters") {
+        report.required("parameters", "must contain at least one key/value pair");
+    }
+    if let Some(old) = old {
+        keeps(&["driverName", "parameters"], object, old, report);
+    }
+}
+
+fn keeps(fields: &[&str], object: &Value, old: &Value, report: &mut Report) {
+    for field in fields.iter().filter(|field| !same(&object[**field], &old[**field])) {
+        report.forbidden(*field, &format!("updates to {field} are forbidden."));
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +181,19 @@ mod tests {
         assert_eq!(none, ["spec: Required value: must specify a volume type"]);
         let moved = volume(json!({"hostPath": {"path": "/b"}}));
         assert_eq!(problems("", "persistentvolumes", &moved, Some(&host)).len(), 1);
+    }
+
+    #[test]
+    fn a_class_of_attributes_says_something_and_always_the_same() {
+        let check =
+            |object: &Value, old: Option<&Value>| problems("storage.k8s.io", "volumeattributesclasses", object, old);
+        let gold = json!({"driverName": "csi.example", "parameters": {"iops": "9"}});
+        assert!(check(&gold, None).is_empty() && check(&gold, Some(&gold)).is_empty());
+        let none = check(&json!({"parameters": {}}), None);
+        assert_has(&none, "parameters: Required value: must contain at least one key/value pair");
+        assert_has(&none, "driverName: Required value");
+        let silver = json!({"driverName": "csi.example", "parameters": {"iops": "5"}});
+        assert_eq!(check(&silver, Some(&gold)), ["parameters: Forbidden: updates to parameters are forbidden."]);
     }
 
     #[test]

@@ -299,3 +299,49 @@ fn encode(mut response: Message, request: &Message, over: Transport) -> Option<V
     }
     Some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::super::zone;
+    use super::*;
+
+    /// A socket that is always ready, and from which nothing can ever be received: it is none.
+    async fn broken() -> (Arc<UdpSocket>, impl Write) {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"ready").unwrap();
+        let socket = std::net::UdpSocket::from(OwnedFd::from(reader));
+        socket.set_nonblocking(true).unwrap();
+        let socket = UdpSocket::from_std(socket).unwrap();
+        socket.readable().await.unwrap();
+        (Arc::new(socket), writer)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_socket_that_fails_again_and_again_takes_no_core() {
+        let origin = zone::origin("cluster.local").unwrap();
+        let server = Arc::new(Server {
+            zone: watch::channel(Arc::new(Zone::build(&origin, 1, &[], &[], &[]))).1,
+            upstream: Upstream::default(),
+            queries: Room::new(1, 1),
+            connections: Room::new(1, 1),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        });
+        let (socket, _writer) = broken().await;
+        let (mut serving, mut turns) = (pin!(datagrams(&server, &socket)), 0);
+        let serving = poll_fn(|context| {
+            turns += 1;
+            if turns > 100 { Poll::Ready(()) } else { serving.as_mut().poll(context) }
+        });
+        // The clock moves on only while everybody waits for it.
+        let served = timeout(10 * AFTER_ERROR, serving).await;
+        assert!(served.is_err(), "it has had {turns} turns in no time");
+        assert!(turns > 5, "it is tried again: {turns}");
+    }
+}

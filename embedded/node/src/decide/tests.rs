@@ -134,6 +134,17 @@ fn a_container_that_could_not_be_started_is_held_until_its_time() {
 }
 
 #[test]
+fn what_was_held_before_the_clock_was_set_back_is_tried() {
+    let until = at(100) + crate::back_off::LONGEST + std::time::Duration::from_secs(1);
+    let hold = Hold { reason: "ErrImagePull", message: String::new(), until, ends_with_change: false };
+    let held = Memory { holds: [("app".to_owned(), hold)].into(), ..Memory::default() };
+    assert_eq!(plan(&pod(json!({})), &observed(vec![]), &held).actions, [start("app", 0)]);
+    let pod_hold = Some(PodHold { until, failures: 1, ends_with_change: false });
+    let plan = plan(&pod(json!({})), &Observed::default(), &Memory { pod_hold, ..Memory::default() });
+    assert_ne!(plan.actions, []);
+}
+
+#[test]
 fn an_unhealthy_or_changed_container_is_stopped() {
     for failed in [Failed::Liveness, Failed::Startup] {
         let health = Health { failed: Some(failed), ..up() };

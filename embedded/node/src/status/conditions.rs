@@ -28,6 +28,8 @@ pub(super) fn conditions(facts: &Facts<'_>, status: &PodStatus, old: Vec<PodCond
         ("Initialized", initialized(facts, status)),
         ("Ready", ready),
         ("ContainersReady", containers_ready),
+        // A pod that is here has been given a node, be it by who made it.
+        ("PodScheduled", YES),
     ];
     let mut conditions = old;
     for (name, answer) in answers {
@@ -38,6 +40,7 @@ pub(super) fn conditions(facts: &Facts<'_>, status: &PodStatus, old: Vec<PodCond
         let since = told.next().or(known.map(|at| &conditions[at])).filter(|known| known.status == value);
         let condition = PodCondition {
             type_: name.to_owned(),
+            observed_generation: facts.pod.generation(),
             status: value.to_owned(),
             reason: answer.reason.map(str::to_owned),
             message: answer.message,

@@ -50,6 +50,7 @@ pub(crate) fn status(facts: Facts<'_>) -> PodStatus {
         return old;
     }
     let mut new = PodStatus {
+        observed_generation: facts.pod.generation(),
         start_time: old.start_time.or_else(|| facts.last?.start_time.clone()).or(Some(Time(facts.now))),
         host_ip: Some(facts.host_ip.to_owned()),
         host_ips: Some(vec![HostIP { ip: facts.host_ip.to_owned() }]),

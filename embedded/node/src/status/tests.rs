@@ -234,7 +234,7 @@ fn readiness_gates_hold_the_pod_back() {
     let wanted = "False ReadinessGatesNotReady the status of pod readiness gate \"shop.test/open\" is not \"True\", but \
                   False, corresponding condition of pod readiness gate \"shop.test/staffed\" does not exist.";
     assert_eq!(condition(&status, "Ready"), wanted);
-    assert_eq!(status.conditions.unwrap().len(), 5);
+    assert_eq!(status.conditions.unwrap().len(), 6);
 }
 
 #[test]
@@ -249,6 +249,25 @@ fn a_condition_keeps_its_time_while_it_stays_the_same() {
     assert_eq!(since(&case), at(5));
     case.observed = observed(vec![exited("app", 0, 1, 50)]);
     assert_eq!(since(&case), at(100));
+}
+
+#[test]
+fn a_status_and_each_of_its_conditions_say_which_generation_they_are_about() {
+    let old = json!({"observedGeneration": 1, "conditions": [
+        {"type": "Ready", "status": "True", "observedGeneration": 1},
+        {"type": "PodScheduled", "status": "True", "observedGeneration": 1},
+        {"type": "shop.test/open", "status": "True", "observedGeneration": 1},
+    ]});
+    let mut case = Case::new(json!({}), vec![running("app")]);
+    let mut object = pod_with(json!({}), old).object().clone();
+    object.metadata.generation = Some(4);
+    case.pod = Pod::new(object.into()).unwrap();
+    let status = case.status();
+    assert_eq!(status.observed_generation, Some(4));
+    for condition in status.conditions.unwrap() {
+        let is_foreign = condition.type_ == "shop.test/open";
+        assert_eq!(condition.observed_generation, Some(if is_foreign { 1 } else { 4 }), "{}", condition.type_);
+    }
 }
 
 #[test]

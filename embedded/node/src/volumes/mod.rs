@@ -155,3 +155,26 @@ fn remove_folder(folder: &Path) -> Result<(), VolumeError> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_was_mounted_in_a_pods_folder_since_it_was_unmounted_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let (folder, claim) = (home.path().join("volumes"), home.path().join("claim"));
+        let point = folder.join("claim");
+        std::fs::create_dir_all(&point).unwrap();
+        std::fs::create_dir(&claim).unwrap();
+        std::fs::write(claim.join("precious"), "data").unwrap();
+        let bound = Command::new("mount").arg("--bind").arg(&claim).arg(&point).status().unwrap();
+        assert!(bound.success(), "mounting takes root");
+        let removed = remove_folder(&folder);
+        assert!(Command::new("umount").arg(&point).status().unwrap().success());
+        removed.unwrap_err();
+        assert!(claim.join("precious").exists());
+    }
+}

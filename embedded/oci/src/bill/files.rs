@@ -67,7 +67,7 @@ impl Files {
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();
         // Links of an image that is not ours may lead in a circle.
-        for _ in 0..MOST_LINKS {
+        for _ in 0..=MOST_LINKS {
             path = match self.0.get(&path) {
                 Some(Content::Bytes(bytes)) => return Some(String::from_utf8_lossy(bytes).into_owned()),
                 Some(Content::Link(target)) => beside(&path, target),
@@ -132,13 +132,32 @@ mod tests {
         let files = Files(BTreeMap::from([
             ("usr/share/doc/a".to_owned(), Content::Link("b".to_owned())),
             ("usr/share/doc/b/copyright".to_owned(), Content::Bytes(b"free".to_vec())),
-            ("usr/share/doc/loop".to_owned(), Content::Link("loop".to_owned())),
-            ("usr/share/doc/to".to_owned(), Content::Link("fro".to_owned())),
-            ("usr/share/doc/fro".to_owned(), Content::Link("to".to_owned())),
         ]));
-        assert_eq!(files.text("usr/share/doc/to"), None);
-        assert_eq!(files.text("usr/share/doc/to/copyright"), None);
         assert_eq!(files.text("usr/share/doc/a/copyright").as_deref(), Some("free"));
-        assert_eq!(files.text("usr/share/doc/loop/copyright"), None);
+    }
+
+    #[test]
+    fn links_that_lead_in_a_circle_lead_nowhere() {
+        let link = |path: &str, target: &str| (path.to_owned(), Content::Link(target.to_owned()));
+        let files = Files(BTreeMap::from([
+            link("doc/self", "self"),
+            link("doc/to", "fro"),
+            link("doc/fro", "to"),
+            link("doc/deeper", "deeper/and"),
+        ]));
+        for path in ["doc/self", "doc/self/copyright", "doc/to", "doc/to/copyright", "doc/deeper/copyright"] {
+            assert_eq!(files.text(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn as_many_links_are_followed_as_the_kernel_does() {
+        let chain = |links: usize| {
+            let all = (0..links).map(|at| (format!("etc/{at}"), Content::Link((at + 1).to_string())));
+            let end = (format!("etc/{links}"), Content::Bytes(b"free".to_vec()));
+            Files(all.chain([end]).collect()).text("etc/0")
+        };
+        assert_eq!(chain(MOST_LINKS).as_deref(), Some("free"));
+        assert_eq!(chain(MOST_LINKS + 1), None);
     }
 }

@@ -158,7 +158,7 @@ impl State {
         let is_root = policies.iter().any(|policy| policy == ROOT);
         // Only a token that may do everything anyway lives for ever.
         let life = life.or((!is_root).then_some(LONGEST_LIFE)).map(|life| life.min(LONGEST_LIFE));
-        let limit = life.map(|_| later(now, LONGEST_LIFE)).into_iter().chain(parent.limit()).min();
+        let limit = life.map(|_| later(now, LONGEST_LIFE)).into_iter().chain(parent.expires).min();
         let expires = life.map(|life| later(now, life)).into_iter().chain(limit).min();
         let name = ask.body["display_name"].as_str().unwrap_or("token");
         let token = self.issue(&New { name, policies: &policies, expires, limit }, now);
@@ -266,8 +266,10 @@ mod tests {
         let (mut state, root) = State::new(now());
         let maker = maker(&mut state, &root, "48h");
         let child = made(&at(&mut state, now(), &maker, "auth/token/create", json!({"ttl": "9999h"})));
-        let after = now() + LONGEST_LIFE;
-        assert_eq!(at(&mut state, after, &child, "auth/token/create", json!({})).status, 403);
+        let mut status = |hours| {
+            at(&mut state, now() + SignedDuration::from_hours(hours), &child, "auth/token/create", json!({})).status
+        };
+        assert_eq!((status(47), status(48)), (200, 403));
     }
 
     #[test]

@@ -28,10 +28,23 @@ pub struct Pod {
     pub is_deleting: bool,
     /// Whether it has run to its end, and holds nothing any more.
     pub is_finished: bool,
-    /// The reason and message of its `PodScheduled` condition, while that is false.
-    pub told: Option<(String, String)>,
+    /// Which specification of it this is.
+    pub generation: Option<i64>,
+    /// What its `PodScheduled` condition says, while that is false.
+    pub told: Option<Told>,
     /// What it asks for.
     pub wants: Wants,
+}
+
+/// Why a pod waits, as its condition says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Told {
+    /// One word.
+    pub reason: String,
+    /// What each node lacks.
+    pub message: String,
+    /// The generation of the pod that it is about.
+    pub generation: Option<i64>,
 }
 
 /// What a pod asks for. When this changes, a pod that waits is looked at again.
@@ -93,8 +106,10 @@ impl Pod {
         let status = status.unwrap_or_default();
         let condition = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled");
         let unscheduled = condition.filter(|condition| condition.status == "False");
-        let told = unscheduled.map(|condition| {
-            (condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
+        let told = unscheduled.map(|condition| Told {
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+            generation: condition.observed_generation,
         });
         Self {
             wants: Wants::of(&spec, &metadata),
@@ -105,6 +120,7 @@ impl Pod {
             is_foreign: spec.scheduler_name.is_some_and(|name| name != OURS),
             is_deleting: metadata.deletion_timestamp.is_some(),
             is_finished: matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            generation: metadata.generation,
             told,
         }
     }

@@ -80,6 +80,9 @@ impl Stage {
         let pod = until(&self.pods, pod, is_told).await.expect("the pod is there");
         let wanted = ("False".to_owned(), "Unschedulable".to_owned(), message.to_owned());
         assert_eq!(condition(&pod), Some(wanted));
+        let conditions = pod.status.and_then(|status| status.conditions).into_iter().flatten();
+        let generations: Vec<_> = conditions.map(|condition| condition.observed_generation).collect();
+        assert_eq!(generations, [pod.metadata.generation]);
     }
 
     /// Waits until users have been told this about a pod: `Warning FailedScheduling 0/1 nodes...`.

@@ -163,6 +163,20 @@ async fn a_disk_that_fails_or_is_full_heals_in_place_and_nothing_of_a_failed_wri
 }
 
 #[tokio::test]
+async fn a_log_is_written_as_soon_as_there_is_room_without_a_repair() {
+    for fault in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, faults) = failing(dir.path());
+        store.write("/one", Expect::Absent, value).await.unwrap();
+        *faults.lock().unwrap() = Some(fault);
+        store.write("/two", Expect::Any, value).await.unwrap_err();
+        *faults.lock().unwrap() = None;
+        store.write("/two", Expect::Absent, value).await.expect("the half that was written is taken back");
+        assert!(store.failure().is_none(), "{fault}");
+    }
+}
+
+#[tokio::test]
 async fn a_log_whose_acknowledged_changes_are_damaged_is_not_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let (store, faults) = failing(dir.path());
@@ -186,6 +200,7 @@ async fn batches_that_failed_do_not_count_towards_the_next_checkpoint() {
     let large = |_: u64| Some(Bytes::from(vec![b'v'; 1000]));
     batch.apply(Order { key: "/one".into(), expect: Expect::Any, make: Box::new(large) }).unwrap().unwrap();
     disk.append(&batch.changes).unwrap_err();
+    assert_eq!(disk.logged, 0);
     *disk.segment.faults.lock().unwrap() = None;
     disk.repair();
     let before = fs::metadata(Segment::path(dir.path(), 1)).unwrap().ino();
