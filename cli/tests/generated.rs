@@ -1,6 +1,6 @@
 //! The generated files are those that this version generates: `make crds` writes them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -76,6 +76,24 @@ fn generating_again_changes_nothing_and_removes_what_is_gone() {
         Command::new(env!("CARGO_BIN_EXE_c5c3")).args(["crds", "--output"]).arg(folder.path()).status().unwrap();
     assert!(status.success());
     assert_eq!(files(folder.path()), before);
+}
+
+#[test]
+fn crds_without_a_group_are_all_the_others() {
+    let all = files(generate("crds").path());
+    let group = |name: &str| name.split_once('_').unwrap().0.to_owned();
+    let groups: BTreeSet<String> = all.keys().map(|name| group(name)).collect();
+    assert!(groups.len() > 5 && groups.contains("openstack.k-orc.cloud"), "{groups:?}");
+    for left_out in groups {
+        let mut rest = all.clone();
+        rest.retain(|name, _| group(name) != left_out);
+        // What is piped to `kubectl apply`.
+        let printed =
+            Command::new(env!("CARGO_BIN_EXE_c5c3")).args(["crds", "--without", left_out.as_str()]).output().unwrap();
+        let wanted = rest.into_values().collect::<Vec<_>>().join("---\n");
+        let is_same = printed.status.success() && printed.stdout == wanted.as_bytes();
+        assert!(is_same, "what is printed without {left_out} is something else");
+    }
 }
 
 /// Cargo resets `strip` for a package that has a profile of its own: the program had 40 MB of symbols once.

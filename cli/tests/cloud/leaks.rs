@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::passwords::services;
 use crate::machine::Machine;
 
 /// Keys whose values are public: certificates, where a server is and what its accounts are called, what a Ceph is called, and
@@ -16,6 +17,7 @@ const PUBLIC: &[&str] = &[
     "application_credential_id",
     "auth_url",
     "ca.crt",
+    "cacert",
     "ceph-username",
     "database",
     "fsid",
@@ -64,7 +66,9 @@ impl Needles {
                 let lines: Vec<String> = lines.filter(|line| !line.starts_with("-----")).collect();
                 for needle in lines.into_iter().chain(within(&whole)).chain([whole.clone(), encoded.to_owned()]) {
                     if needle.len() >= SHORTEST {
-                        needles.insert(needle, format!("{name}: {key}"));
+                        // A credential is in the Secret that it was made from, too.
+                        let names: &mut String = needles.entry(needle).or_default();
+                        names.extend([" ", &name, ": ", key]);
                     }
                 }
             }
@@ -102,7 +106,7 @@ pub fn search(machine: &Machine) {
     }
     let mut found = Vec::new();
     for (place, hay) in places(machine) {
-        found.extend(needles.within(&hay).into_iter().map(|name| format!("{name} is told in {place}")));
+        found.extend(needles.within(&hay).into_iter().map(|name| format!("{} is told in {place}", name.trim_start())));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
@@ -125,8 +129,11 @@ fn credentials(machine: &Machine) -> Vec<String> {
 /// Everywhere that is looked, each with something that must be there, so that a place that is empty is noticed.
 fn places(machine: &Machine) -> Vec<(String, String)> {
     let mut places = objects(machine);
-    places.extend(logs(machine));
-    places.extend(processes());
+    let pods: Value = serde_json::from_str(&machine.ok("kubectl get pods -A -o json")).unwrap();
+    let pods = pods["items"].as_array().unwrap();
+    let serving = serving(machine, pods);
+    places.extend(logs(machine, pods, &serving));
+    places.extend(processes(&serving));
     places
 }
 
@@ -154,14 +161,25 @@ fn objects(machine: &Machine) -> Vec<(String, String)> {
     objects
 }
 
-/// The namespaces whose pods are searched: the cloud's, and Rook's where there is one.
-const NAMESPACES: [&str; 2] = ["cloud", "rook-ceph"];
+/// Keystone, and the services that sign in to it and have a pod that is ready.
+fn serving(machine: &Machine, pods: &[Value]) -> Vec<String> {
+    let is_ready = |pod: &Value| {
+        let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    };
+    let name = |pod: &Value| text(&pod["metadata"]["labels"]["app.kubernetes.io/name"]).to_owned();
+    let ready: Vec<String> = pods.iter().filter(|pod| is_ready(pod)).map(name).collect();
+    let others = services(machine).into_iter().filter(|service| ready.contains(service));
+    others.chain(["keystone".to_owned()]).collect()
+}
 
-/// What all pods and the cluster's own processes have written.
-fn logs(machine: &Machine) -> Vec<(String, String)> {
-    let mut logs: Vec<(String, String)> = NAMESPACES.iter().flat_map(|namespace| of_pods(machine, namespace)).collect();
-    let keystone = logs.iter().filter(|(name, _)| name.contains("keystone-api"));
-    assert!(keystone.map(|(_, log)| log.len()).sum::<usize>() > 0, "Keystone says nothing");
+/// What all pods of all namespaces and the cluster's own processes have written.
+fn logs(machine: &Machine, pods: &[Value], serving: &[String]) -> Vec<(String, String)> {
+    let mut logs: Vec<_> = pods.iter().map(|pod| of_pod(machine, pod)).collect();
+    for service in serving {
+        let its = logs.iter().filter(|(name, _)| name.starts_with(&format!("the log of cloud/{service}-")));
+        assert!(its.map(|(_, log)| log.len()).sum::<usize>() > 0, "{service} says nothing");
+    }
     let nodes = fs::read_dir(machine.data().join("nodes")).unwrap().map(|node| node.unwrap().path().join("agent.log"));
     let nodes: Vec<_> = nodes.collect();
     assert!(!nodes.is_empty(), "no node was looked at");
@@ -172,23 +190,23 @@ fn logs(machine: &Machine) -> Vec<(String, String)> {
     logs
 }
 
-/// The logs of a namespace's pods; none of a namespace that does not exist.
-fn of_pods(machine: &Machine, namespace: &str) -> Vec<(String, String)> {
-    let kubectl = format!("kubectl -n {namespace}");
-    let pods = machine.ok(&format!("{kubectl} get pods -o name 2>/dev/null"));
-    let log = |pod: &str| {
-        // One that was being ended when they were listed may be gone, and one that waits to start has none.
-        let log = format!("{kubectl} logs {pod} --all-containers");
-        let phase = format!("{kubectl} get {pod} --ignore-not-found -o jsonpath='{{.status.phase}}'");
-        let now = machine.ok(&format!("{log} || case \"$({phase})\" in ''|Pending) ;; *) exit 1;; esac"));
-        let before = machine.ok(&format!("{log} --previous 2>/dev/null || true"));
-        (format!("the log of {namespace}/{pod}"), now + &before)
-    };
-    pods.lines().map(log).collect()
+/// What a pod has written, also before it was started again.
+fn of_pod(machine: &Machine, pod: &Value) -> (String, String) {
+    let (namespace, name) = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
+    // One that was being ended when they were listed may be gone, and one that waits to start has none.
+    let log = format!("kubectl -n {namespace} logs {name} --all-containers");
+    let phase = format!("kubectl -n {namespace} get pod {name} --ignore-not-found -o jsonpath='{{.status.phase}}'");
+    let mut said = machine.ok(&format!("{log} || case \"$({phase})\" in ''|Pending) ;; *) exit 1;; esac"));
+    let containers = ["initContainerStatuses", "containerStatuses"];
+    let mut containers = containers.iter().flat_map(|kind| pod["status"][*kind].as_array().into_iter().flatten());
+    if containers.any(|container| container["restartCount"].as_u64() > Some(0)) {
+        said += &machine.ok(&format!("{log} --previous 2>/dev/null || true"));
+    }
+    (format!("the log of {namespace}/{name}"), said)
 }
 
 /// The arguments and the environment of every process on the machine, those of containers among them.
-fn processes() -> Vec<(String, String)> {
+fn processes(serving: &[String]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let process = entry.file_name().to_string_lossy().into_owned();
@@ -203,8 +221,9 @@ fn processes() -> Vec<(String, String)> {
         all.push((format!("the arguments of {name} ({process})"), arguments));
         all.push((format!("the environment of {name} ({process})"), environment));
     }
-    for sign in ["/opt/keystone/bin/uwsgi", "OS_KEYSTONE_CONFIG_DIR=", "mariadbd", "node-agent"] {
-        assert!(all.iter().any(|(_, hay)| hay.contains(sign)), "no process has {sign}");
+    let signs = ["OS_KEYSTONE_CONFIG_DIR=", "mariadbd", "node-agent"].map(str::to_owned);
+    for sign in signs.into_iter().chain(serving.iter().map(|service| format!("/opt/{service}/bin/"))) {
+        assert!(all.iter().any(|(_, hay)| hay.contains(&sign)), "no process has {sign}");
     }
     all
 }

@@ -5,6 +5,8 @@ pub mod accounts;
 pub mod http;
 pub mod leaks;
 pub mod load;
+pub mod passwords;
+pub mod rotation;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,12 +2,12 @@
 
 #[path = "../cloud/mod.rs"]
 mod cloud;
+mod links;
 #[path = "../machine/mod.rs"]
 mod machine;
+mod many;
 mod outage;
 mod rotation;
-
-use std::time::Instant;
 
 use cloud::Cloud;
 use serde_json::Value;
@@ -40,21 +40,20 @@ spec:
     tags: [customer-a, production]
 ";
 
-/// How many resources are managed at once.
-const MANY: usize = 500;
-
 #[test]
 fn a_cloud_has_its_catalog_its_users_and_their_credentials_by_itself() {
     let cloud = Cloud::up(CONTROL_PLANE);
     every_endpoint_has_the_region(&cloud);
     cloud.machine.eventually(&format!("{} | tail -n 1", cloud::client("resource provider list -f json")), "[]");
-    placement_signs_in_without_a_password(&cloud);
+    cloud::passwords::are_in_no_pod_of(&cloud, &["placement"]);
     what_is_changed_by_hand_comes_back(&cloud);
     another_public_url_changes_the_catalog_and_restarts_nothing(&cloud);
     rotation::loses_no_request_and_ends_the_old_credentials(&cloud);
+    links::of_placements_credential_are_named_and_heal(&cloud);
     a_project_is_available(&cloud);
     outage::is_said_by_every_kind_and_ends_by_itself(&cloud);
-    many_resources_are_available_soon_and_ask_little(&cloud);
+    links::korcs_own_credential_is_named_and_heals(&cloud);
+    many::are_available_soon_and_ask_little(&cloud);
     rotation::the_administrators_password_follows_its_secret(&cloud);
     cloud::leaks::search(&cloud.machine);
 }
@@ -68,19 +67,6 @@ fn every_endpoint_has_the_region(cloud: &Cloud) {
     assert!(listed.iter().all(|row| row["Region"] == "RegionOne"), "{listed:#?}");
     let of_placement = listed.iter().filter(|row| row["Service Type"] == "placement").count();
     assert_eq!(of_placement, 2, "{listed:#?}");
-}
-
-/// Its configuration has the application credential, and none of its files has the password of its user.
-fn placement_signs_in_without_a_password(cloud: &Cloud) {
-    let pod = cloud.pods("placement").remove(0);
-    let password = cloud
-        .machine
-        .ok("kubectl -n cloud get secret placement-service-password -o jsonpath='{.data.password}' | base64 -d");
-    let files = cloud.machine.ok(&format!(
-        "kubectl -n cloud exec {pod} -c api -- sh -c 'cat /etc/placement/* /etc/placement/*/* /etc/config/* 2>/dev/null; true'"
-    ));
-    assert!(files.contains("v3applicationcredential"), "{}", files.len());
-    assert!(!files.contains(&password) && !files.lines().any(|line| line.starts_with("password")));
 }
 
 fn what_is_changed_by_hand_comes_back(cloud: &Cloud) {
@@ -125,47 +111,4 @@ fn a_project_is_available(cloud: &Cloud) {
     cloud.machine.write("project.yaml", PROJECT);
     cloud.machine.ok("kubectl apply -f project.yaml");
     cloud.machine.eventually(&available("projects", "customer-project"), "True");
-}
-
-/// Prints what was measured: the aims are 60 s, and 20 requests a second.
-fn many_resources_are_available_soon_and_ask_little(cloud: &Cloud) {
-    let one = |number: usize| {
-        PROJECT.replace("customer-project", &format!("many-{number:03}")).replace("Customer project", "One of many")
-    };
-    cloud.machine.write("many.yaml", &(0..MANY).map(one).collect::<Vec<_>>().join("---"));
-    let begun = Instant::now();
-    cloud.machine.ok("kubectl create -f many.yaml > created.txt");
-    let applied = begun.elapsed();
-    let status =
-        "{range .items[*]}{.metadata.name} {.status.conditions[?(@.type==\"Available\")].status}{\"\\n\"}{end}";
-    let count = format!(
-        "kubectl -n cloud get projects.openstack.k-orc.cloud -o jsonpath='{status}' | grep -c '^many-.* True' || true"
-    );
-    cloud.machine.eventually(&count, &MANY.to_string());
-    eprintln!("{MANY} projects: applied after {applied:.1?}, Available after {:.1?}", begun.elapsed());
-
-    // All of them are looked at again because they change.
-    let api = "app.kubernetes.io/name=keystone,app.kubernetes.io/component=api";
-    let requests = format!("kubectl -n cloud logs -l {api} -c api --tail=-1 | grep -c ' /v3/' || true");
-    let number = |text: &str| text.trim().parse::<u32>().unwrap();
-    let pods = format!("kubectl -n cloud get pods -l {api} -o name");
-    let serving = cloud.machine.ok(&pods);
-    let before = number(&cloud.machine.ok(&requests));
-    let (begun, time) = (Instant::now(), cloud.machine.ok("date -u +%Y-%m-%dT%H:%M:%SZ"));
-    cloud.machine.ok("kubectl -n cloud annotate projects.openstack.k-orc.cloud --all look=again > annotated.txt");
-    let times = "{range .items[*]}{.metadata.name} {.status.lastSyncTime}{\"\\n\"}{end}";
-    let synced = format!(
-        "kubectl -n cloud get projects.openstack.k-orc.cloud -o jsonpath='{times}' | awk '/^many-/ && $2 >= \"{}\"' | wc -l",
-        time.trim()
-    );
-    cloud.machine.eventually(&synced, &MANY.to_string());
-    let asked = number(&cloud.machine.ok(&requests)).saturating_sub(before);
-    let seconds = begun.elapsed().as_secs_f64();
-    cloud.machine.says(&pods, &serving);
-    assert!(asked > 0, "Keystone was not asked, or its log was begun again");
-    eprintln!(
-        "a resync of {MANY} projects: {asked} requests in {seconds:.1} s, {:.1} a second",
-        f64::from(asked) / seconds
-    );
-    assert!(f64::from(asked) / seconds < 20.0, "{asked} requests in {seconds:.1} s");
 }

@@ -1,7 +1,7 @@
-//! Keystone is scaled to 0: each of the nine kinds says so or waits for one that does, `c5c3 why` names the link that fails, and
-//! everything comes back by itself.
+//! Keystone is scaled to 0 for a minute: each of the nine kinds says so or waits for one that does, `c5c3 why` names the link that
+//! fails, and everything comes back by itself, with the ids that it had.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::cloud::{self, Cloud};
 
@@ -45,6 +45,9 @@ spec:
   schedule: {intervalDays: 90, preRotationDays: 7}
 ";
 
+/// How long Keystone's API refuses, at least.
+const AWAY: Duration = Duration::from_mins(1);
+
 /// All that K-ORC manages.
 const KINDS: [&str; 9] =
     ["ApplicationCredential", "Domain", "Endpoint", "Group", "Project", "Role", "RoleAssignment", "Service", "User"];
@@ -55,10 +58,23 @@ fn resources() -> String {
 }
 
 /// Objects and why they progress, a line each.
-fn progress() -> String {
+pub fn progress() -> String {
     let reason = "{.status.conditions[?(@.type==\"Progressing\")].reason}";
     let line = format!("{{range .items[*]}}{{.kind}} {{.metadata.name}} {reason}{{\"\\n\"}}{{end}}");
     format!("kubectl -n cloud get {} -o jsonpath='{line}'", resources())
+}
+
+/// Objects and their ids in Keystone, a line each, but those of a rotation that begins meanwhile.
+fn ids(cloud: &Cloud) -> String {
+    let line = "{range .items[*]}{.kind} {.metadata.name} {.status.id}{\"\\n\"}{end}";
+    let listed = format!("kubectl -n cloud get {} -o jsonpath='{line}'", resources());
+    cloud.machine.ok(&format!("{listed} | grep -v ' customer-app-credential-' | LC_ALL=C sort"))
+}
+
+/// What says whether Keystone's API answers: nothing if it does not.
+fn answers(cloud: &Cloud) -> String {
+    let address = cloud.machine.ok("kubectl -n cloud get service keystone -o jsonpath='{.spec.clusterIP}'");
+    format!("curl -s -m 5 -o answer.txt http://{address}:5000/v3 && echo it answers || true")
 }
 
 fn scale(cloud: &Cloud, replicas: u8) {
@@ -75,11 +91,14 @@ pub fn is_said_by_every_kind_and_ends_by_itself(cloud: &Cloud) {
     it.eventually(&crate::available("roleassignments", "customer-member"), "True");
     it.eventually(&crate::available("groups", "gardeners"), "True");
 
-    let begun = Instant::now();
+    let (before, answers) = (ids(cloud), answers(cloud));
+    it.says(&answers, "it answers");
     scale(cloud, 0);
     // A pod on its way out still answers.
     let pods = "kubectl -n cloud get pods -l app.kubernetes.io/name=keystone,app.kubernetes.io/component=api -o name";
     it.eventually(&format!("{pods} 2>/dev/null"), "");
+    it.eventually(&answers, "");
+    let refuses = Instant::now();
     it.ok("kubectl apply -f rotation.yaml");
     let why = "$C5C3 why credentialrotation/customer-rotation -n cloud --data $PWD/data";
     // That Keystone is away, or that its user cannot be looked at: whichever was seen last.
@@ -94,7 +113,14 @@ pub fn is_said_by_every_kind_and_ends_by_itself(cloud: &Cloud) {
     let reasons = "grep -E ' (TransientError|Progressing)$'";
     let silent = format!("{} | {reasons} | cut -d' ' -f1 | LC_ALL=C sort -u | paste -s -d,", progress());
     it.eventually(&format!("{look}; {silent}"), &KINDS.join(","));
-    let said = begun.elapsed();
+    let said = refuses.elapsed();
+    while refuses.elapsed() < AWAY {
+        it.says(&answers, "");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    it.eventually(&silent, &KINDS.join(","));
+    it.says(&answers, "");
+    let away = refuses.elapsed();
 
     scale(cloud, 1);
     let show = cloud::client("project show customer-project -f value -c description 2>/dev/null");
@@ -103,5 +129,7 @@ pub fn is_said_by_every_kind_and_ends_by_itself(cloud: &Cloud) {
     it.eventually(&crate::available("applicationcredentials", "customer-app-credential-v1"), "True");
     it.eventually(&format!("{why} >why.txt && echo ready"), "ready");
     cloud.settle();
-    eprintln!("Keystone away: said by all kinds after {said:.1?}, all of them back after {:.1?}", begun.elapsed());
+    assert_eq!(ids(cloud), before, "something has another id, or is gone");
+    let back = refuses.elapsed().saturating_sub(away);
+    eprintln!("Keystone away for {away:.1?}: said by all kinds after {said:.1?}, all of them back {back:.1?} later");
 }

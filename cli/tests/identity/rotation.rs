@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cloud::accounts::{database_account, database_says, value};
-use crate::cloud::http::{Server, ask};
+use crate::cloud::accounts::{database_account, database_says};
 use crate::cloud::load::Load;
+use crate::cloud::rotation::{PLACEMENT, application, requests};
 use crate::cloud::{Cloud, Identity};
 
 /// The rotations of the services.
@@ -17,27 +17,9 @@ fn keystone(identity: Identity, token: &str) -> impl Fn() -> Result<(), String> 
     move || identity.validate(&identity.exchange(&token)?)
 }
 
-/// A request with a token that no cache knows, so that Placement asks Keystone about it.
-fn placement(cloud: &Cloud, token: &str) -> impl Fn() -> Result<(), String> + Send + Sync + 'static {
-    let address = cloud.machine.ok("kubectl -n cloud get service placement -o jsonpath='{.spec.clusterIP}'");
-    let server = Server::plain(format!("{address}:8778").parse().unwrap());
-    let (identity, token) = (cloud.identity.clone(), token.to_owned());
-    move || {
-        let fresh = identity.exchange(&token)?;
-        let answer = ask(&server, "GET", "/resource_providers", &[("X-Auth-Token", &fresh)], "")?;
-        match answer.status {
-            200 => Ok(()),
-            status => Err(format!("placement: {status}: {}", answer.body)),
-        }
-    }
-}
-
 /// Rotates twice: the second rotation revokes the credentials of before the first.
 pub fn loses_no_request_and_ends_the_old_credentials(cloud: &Cloud) {
-    let credential = || {
-        let of = |key: &str| value(cloud, "placement-keystone-credentials", key);
-        (of("application_credential_id"), of("application_credential_secret"))
-    };
+    let credential = || application(cloud, "placement");
     let old = credential();
     cloud.identity.sign_in_with(&old.0, &old.1).unwrap();
     let old_accounts = ["placement", "keystone"].map(|service| database_account(cloud, service));
@@ -47,7 +29,7 @@ pub fn loses_no_request_and_ends_the_old_credentials(cloud: &Cloud) {
     let token = cloud.identity.sign_in().unwrap();
     let loads = [
         Load::start("keystone", 10, keystone(cloud.identity.clone(), &token)),
-        Load::start("placement", 10, placement(cloud, &token)),
+        Load::start("placement", 10, requests(cloud, PLACEMENT, &token)),
     ];
     for rotation in ROTATIONS {
         for _ in 0..2 {

@@ -7,6 +7,7 @@ mod machine;
 
 use std::time::{Duration, Instant};
 
+use cloud::rotation::Asked;
 use cloud::{Cloud, client};
 
 /// One machine without hypervisors: networks exist in OVN's databases alone, and on no chassis.
@@ -29,6 +30,9 @@ spec:
 const NORTHBOUND: &str =
     "kubectl -n cloud exec ovn-nb-0 -c ovsdb -- ovn-nbctl --db=tcp:ovn-nb.cloud.svc.cluster.local:6641";
 
+/// Neutron, as it is asked while its credentials are replaced.
+const NEUTRON: Asked = Asked { service: "neutron", port: 9696, path: "/v2.0/networks?limit=1", has_broker: true };
+
 /// How soon the condition must follow when a database goes away or comes back.
 const TOLD: Duration = Duration::from_mins(1);
 
@@ -37,6 +41,9 @@ fn networks_are_made_in_ovn_and_one_that_is_gone_is_told() {
     let cloud = Cloud::up(CONTROL_PLANE);
     networks_routers_and_addresses_come_and_go(&cloud);
     an_ovn_that_is_stopped_is_told_and_reads_are_answered(&cloud);
+    cloud::passwords::are_in_no_pod_of(&cloud, &["neutron"]);
+    cloud::rotation::loses_no_request_and_ends_what_was_held_by(&cloud, &[NEUTRON]);
+    cloud::leaks::search(&cloud.machine);
 }
 
 /// The name that OVN has for what Neutron calls so.

@@ -21,7 +21,7 @@ use crate::keystone::{APPLIED, Change, Collection, Keystone, Lookup, Which};
 use crate::table::{Kind, Shape, kind_ref};
 use crate::view::{View, terminal, waiting};
 
-/// How soon a resource is looked for again that others are to create.
+/// How soon a resource is looked for again that others are to create, unless the settings name another interval.
 const IMPORT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Finalizers of Kubernetes, which are removed after ours.
@@ -266,7 +266,7 @@ impl<K: Kind> Controller for Actuator<K> {
             Located::Waiting(waits) => as_before(view.status()).step(exists.undecided(waits)).step(current),
             Located::NotYet(wait) => {
                 let plan = as_before(view.status()).step(exists.undecided([wait])).step(current);
-                Plan { requeue_after: Some(IMPORT_INTERVAL), ..plan }
+                Plan { requeue_after: Some(self.settings.import_interval.unwrap_or(IMPORT_INTERVAL)), ..plan }
             }
             Located::Absent(Place { access, collection }, ids) => {
                 let exists = match view.hidden() {

@@ -33,12 +33,15 @@ pub const UPSTREAM: (&str, &str) = ("orc-system", "orc-controller-manager");
 /// The Lease that upstream's controller holds in its namespace while it works.
 pub const UPSTREAM_LEASE: &str = "f35396c5.k-orc.cloud";
 
-/// The settings of the operator of this process: two that upstream's controller has as flags, and the takeover from upstream.
+/// The settings of the operator of this process: two that upstream's controller has as flags, the interval of imports, and the
+/// takeover from upstream.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// How often the resource of an object without `resyncPeriod` is compared with its spec; zero is never. The kit's period
     /// when absent.
     pub resync: Option<Duration>,
+    /// How soon an import without a match is looked for again; 15 s when absent.
+    pub import_interval: Option<Duration>,
     /// The certificates, as PEM, that are trusted where the Secret of a credential has no `cacert`.
     pub authority: Option<String>,
     /// Whether this process runs in upstream's Deployment, with our image in place of upstream's. The Deployment is no rival

@@ -1,8 +1,11 @@
 //! Objects that only read what others have created.
 
+use std::time::Duration;
+
+use c5c3_operator_orc::Settings;
 use serde_json::{Value, json};
 
-use crate::kinds::prepared;
+use crate::kinds::{KINDS, fields, identity, import, prepared, prepared_with};
 use crate::site::Site;
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -20,7 +23,8 @@ fn rows() -> Vec<(&'static str, &'static str, Value, Value, Vec<Value>)> {
     };
     let by_name = json!({"name": "pear"});
     let in_domain = json!({"name": "pear", "domainRef": "home"});
-    let not_this = json!({"id": "f2", "name": "pear-not-this"});
+    let by_domain = json!({"domainRef": "home"});
+    let not_this = json!({"id": "f2", "name": "pear-not-this", "domain_id": "elsewhere"});
     let mut role = named(json!({}));
     role["domain_id"] = Value::Null;
     let mut other_role = named(not_this.clone());
@@ -37,9 +41,10 @@ fn rows() -> Vec<(&'static str, &'static str, Value, Value, Vec<Value>)> {
             "Project",
             "projects",
             named(json!({"tags": ["a", "b"]})),
-            named(json!({"id": "f2", "name": "pear-not-this", "tags": ["b", "c"], "domain_id": "default"})),
+            named(json!({"id": "f2", "name": "pear-not-this", "tags": ["b", "c"], "domain_id": "elsewhere"})),
             vec![
                 by_name.clone(),
+                by_domain.clone(),
                 in_domain.clone(),
                 json!({"tags": ["a", "b"]}),
                 json!({"tagsAny": ["a"]}),
@@ -53,9 +58,15 @@ fn rows() -> Vec<(&'static str, &'static str, Value, Value, Vec<Value>)> {
             "roles",
             named(json!({"id": OF_DOMAIN})),
             named(json!({"id": "f3", "name": "pear", "domain_id": "elsewhere"})),
-            vec![json!({"domainRef": "home"}), in_domain.clone()],
+            vec![by_domain.clone(), in_domain.clone()],
         ),
-        ("Group", "groups", named(json!({})), named(not_this.clone()), vec![by_name.clone(), in_domain.clone()]),
+        (
+            "Group",
+            "groups",
+            named(json!({})),
+            named(not_this.clone()),
+            vec![by_name.clone(), by_domain.clone(), in_domain.clone()],
+        ),
         (
             "Service",
             "services",
@@ -70,7 +81,7 @@ fn rows() -> Vec<(&'static str, &'static str, Value, Value, Vec<Value>)> {
             json!({"id": "f2", "interface": "internal", "url": "http://b", "service_id": "f2", "enabled": true}),
             vec![json!({"interface": "public"}), json!({"url": "http://a"}), json!({"serviceRef": "by-id"})],
         ),
-        ("User", "users", named(json!({})), named(not_this), vec![by_name, in_domain]),
+        ("User", "users", named(json!({})), named(not_this), vec![by_name, by_domain, in_domain]),
     ]
 }
 
@@ -194,6 +205,23 @@ async fn an_import_without_a_match_waits_and_with_several_is_terminal() {
     site.import("Service", "several", json!({"filter": {"name": "shop"}})).await;
     let message = "found more than one matching OpenStack resource during import";
     site.said("Service", "several", "Progressing", "False", "InvalidConfiguration", message).await;
+}
+
+#[tokio::test]
+async fn an_import_without_a_match_finds_what_is_created_later_for_each_kind() {
+    let soon = Settings { import_interval: Some(Duration::from_millis(50)), ..Settings::default() };
+    let site = prepared_with(soon).await;
+    for (kind, _) in KINDS {
+        site.import(kind, "copy", import(kind)).await;
+        let message = "Waiting for OpenStack resource to be created externally";
+        site.said(kind, "copy", "Progressing", "True", "Progressing", message).await;
+        site.said(kind, "copy", "Available", "False", "Progressing", message).await;
+        site.managed(kind, "pear", fields(kind)).await;
+        let made = identity(&site.done(kind, "pear").await);
+        // Nothing happens to the import itself.
+        assert_eq!(identity(&site.done(kind, "copy").await), made, "{kind}");
+        assert_eq!(site.api(kind).get("copy").await.unwrap().metadata.generation, Some(1), "{kind}");
+    }
 }
 
 #[tokio::test]

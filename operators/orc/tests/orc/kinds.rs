@@ -1,5 +1,6 @@
 //! The nine kinds as tests walk over them: how Keystone is called for each, the least spec, and what a spec can refer to.
 
+use c5c3_operator_orc::Settings;
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -117,7 +118,12 @@ pub(crate) fn referring(kind: &str, names: &[(&str, String)]) -> Value {
 
 /// A site with everything that [`fields`] refer to.
 pub(crate) async fn prepared() -> Site {
-    let site = Site::open().await;
+    prepared_with(Settings::default()).await
+}
+
+/// The same, with an operator that works like this.
+pub(crate) async fn prepared_with(settings: Settings) -> Site {
+    let site = Site::open_with(settings).await;
     site.secret("code", "value", "cherry-stone").await;
     let needed = [("Role", "reader"), ("User", "ada"), ("Project", "acre"), ("Service", "shop")];
     for (kind, name) in needed {

@@ -62,6 +62,8 @@ fn rows() -> Vec<Row> {
             (json!({"url": "http://b"}), json!({"url": "http://b"})),
             (json!({"interface": "internal"}), json!({"interface": "internal"})),
             (json!({"enabled": false}), json!({"enabled": false})),
+            // As upstream: an endpoint that names it no longer stays as it is, and other kinds are enabled again.
+            (json!({"enabled": null}), json!({"enabled": false})),
         ],
         immutable: vec![
             (json!({"serviceRef": "market"}), "serviceRef is immutable"),

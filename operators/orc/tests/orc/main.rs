@@ -12,5 +12,6 @@ mod keystone;
 mod kinds;
 mod lives;
 mod refusals;
+mod rights;
 mod site;
 mod upstream;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use c5c3_harness::TestCluster;
+use c5c3_harness::{Limited, TestCluster};
 use c5c3_kit::Settings;
 use c5c3_kit::http::Readiness;
 use c5c3_kit::metrics::Metrics;
@@ -10,6 +10,7 @@ use c5c3_kit::run::RunOptions;
 use c5c3_openstack::{Clients, Limits, Options};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
+use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, ObjectMeta};
 use kube::runtime::wait::await_condition;
@@ -66,7 +67,7 @@ impl Site {
         let keystone = Keystone::start().await;
         let metrics = Metrics::default();
         let whole = Duration::from_secs(2);
-        let task = start(&cluster, &metrics, (SHORT, whole), &settings);
+        let task = start((cluster.client(), None), &metrics, (SHORT, whole), &settings);
         let site = Self { cluster, keystone, metrics, settings, whole, task };
         site.secret("clouds", "clouds.yaml", &site.keystone.clouds(PASSWORD)).await;
         site
@@ -83,7 +84,21 @@ impl Site {
 
     /// Starts the operator with lists that answer for this long.
     pub(crate) fn restart_sharing(&mut self, period: Duration) {
-        self.task = start(&self.cluster, &self.metrics, (period, self.whole), &self.settings);
+        let everywhere = (self.cluster.client(), None);
+        self.task = start(everywhere, &self.metrics, (period, self.whole), &self.settings);
+    }
+
+    /// Starts the operator again, with the rights that it asks for and no others.
+    pub(crate) async fn restart_limited(&mut self) -> Limited {
+        self.kill().await;
+        let clients = Clients::new(Options::default());
+        let operator = c5c3_operator_orc::with_settings(clients, SHORT, self.settings.clone());
+        let (access, namespace) = (operator.access(), self.cluster.namespace().to_owned());
+        let limited = self.cluster.limited("few-rights", &namespace, access.in_namespaces(), access.in_cluster());
+        let limited = limited.await.unwrap();
+        let inside = (limited.client.clone(), Some(namespace));
+        self.task = start(inside, &self.metrics, (SHORT, self.whole), &self.settings);
+        limited
     }
 
     /// Starts the operator again, as one that waits for answers for longer than a test takes.
@@ -242,19 +257,21 @@ impl Site {
 /// How long lists answer for all objects, so that tests see soon what they change in Keystone.
 const SHORT: Duration = Duration::from_millis(50);
 
+/// Starts the operator as a client, in one namespace or in all.
 fn start(
-    cluster: &TestCluster,
+    (client, namespace): (Client, Option<String>),
     metrics: &Metrics,
     (period, whole): (Duration, Duration),
     settings: &c5c3_operator_orc::Settings,
 ) -> JoinHandle<()> {
     let options = RunOptions {
+        namespace,
         debounce: Duration::ZERO,
         first_retry: Duration::from_millis(20),
         last_retry: Duration::from_millis(200),
         ..RunOptions::default()
     };
-    let (client, metrics, own) = (cluster.client(), metrics.clone(), settings.clone());
+    let (metrics, own) = (metrics.clone(), settings.clone());
     let limits = Limits { whole, ..Limits::default() };
     let clients = Clients::new(Options { limits, ..Options::default() });
     tokio::spawn(async move {
