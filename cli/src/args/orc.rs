@@ -53,6 +53,7 @@ impl OrcOperatorArgs {
             resync: self.default_resync_period,
             authority: self.default_ca_certs.as_deref().map(certificates).transpose()?,
             takes_over: self.take_over_upstream,
+            ..Settings::default()
         })
     }
 

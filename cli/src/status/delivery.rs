@@ -24,6 +24,11 @@ pub(crate) fn before<'a>(world: &'a World, object: &Object) -> Vec<&'a Object> {
             let user = object.text("/spec/targetServiceUser").and_then(|user| keystone_user(world, user, namespace));
             user.into_iter().filter(|user| is_down(user)).collect()
         }
+        // A credential that waits for its user says that alone, and the user says why.
+        "ApplicationCredential" => {
+            let user = object.text("/spec/resource/userRef").and_then(|user| keystone_user(world, user, namespace));
+            user.into_iter().filter(|user| is_down(user)).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -291,6 +296,16 @@ mod tests {
                 "user/nova-service-user",
                 "no such domain",
                 vec![external(), push(), held.clone(), by_user, ("user", down("no such domain"))],
+            ),
+            (
+                "user/nova-service-user",
+                "the credential is not accepted",
+                vec![
+                    held.clone(),
+                    by_credential.clone(),
+                    ("credential", down("Waiting for User/nova-service-user to be ready")),
+                    ("user", down("the credential is not accepted")),
+                ],
             ),
             // Without a store, the rotation writes the Secret itself.
             ("applicationcredential/nova-app-credential-v1", "Keystone is silent", vec![held, by_credential, silent]),
