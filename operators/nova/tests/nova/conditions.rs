@@ -44,7 +44,7 @@ const TABLE: &[(&str, Cause)] = &[
     ("ComputeReady", Says("apps/v1", "DaemonSet", "gate-libvirt", r#"{"numberAvailable": 0}"#)),
     ("KeystoneAuthReady", Endless("gate-auth")),
     ("CellsReady", Leaves),
-    ("APIReady", Gone("discovery.k8s.io/v1", "EndpointSlice", "gate-api-1")),
+    ("APIReady", Gone("discovery.k8s.io/v1", "EndpointSlice", "gate-1")),
 ];
 
 /// Those that nothing on a stage makes False for a Nova that runs: they have tests of their own below.
