@@ -22,7 +22,7 @@ MUTANTS := $(patsubst %,crates/kit/src/%.rs,apply children job_order plan plan_c
 REPORT := target/nextest/default/junit.xml
 
 .DEFAULT_GOAL := help
-.PHONY: help up down dist clients test images check lint fuzz mutants bench crds charts contracts docs helm kubectl packages promtool registry
+.PHONY: help up down dist clients test clouds images check lint fuzz mutants bench crds charts contracts docs helm kubectl packages promtool registry
 
 help: ## Say what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -44,11 +44,15 @@ clients: kubectl $(PYTHON) ## Install kubectl and the OpenStack client, for a ma
 down: ## Stop it and remove what it made; the data stays (c5c3 down --wipe removes that too)
 	$(CARGO_TARGET_DIR)/release/c5c3 down
 
-test: $(CACHE)/bin/cargo-nextest helm kubectl packages promtool registry $(PYTHON) ## Run all tests
+test: $(CACHE)/bin/cargo-nextest helm kubectl packages promtool registry $(PYTHON) ## Run all tests but those of `make clouds`
 	@tools/room 20
 	cargo test --workspace --locked --doc --quiet
 	@rm -f $(REPORT)
 	cargo nextest run --workspace --locked --no-fail-fast; code=$$?; tools/flaky $(REPORT); exit $$code
+
+clouds: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run the two largest clouds, which `make test` leaves out; takes half an hour
+	@tools/room 20
+	cargo nextest run --workspace --locked --no-fail-fast --profile clouds
 
 images: $(CACHE)/bin/cargo-nextest packages ## Build all images of all releases, start each and boot the tiny guest; takes minutes and 10 GB
 	cargo nextest run --locked --no-fail-fast -p c5c3-images --test running --test contents --run-ignored only

@@ -1,10 +1,12 @@
 //! `bench cortex`: how long Cortex's engine takes for a decision, how much memory hosts take, and whether any is overbooked.
 
-use std::sync::Mutex;
+use std::num::NonZero;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use c5c3_cortex::{Amounts, Condition, Domain, Host, Resources, Scheduler, wire};
+use c5c3_cortex::{Amounts, Condition, Domain, Host, Resources, Scheduler, Shared, wire};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -74,7 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests as they come over HTTP, without the HTTP: read from JSON, decided under the lock, explained, answered as JSON.
+/// Requests as the scheduler handles them, without the HTTP: as many at a time as there are processors and the others in their
+/// order, read from JSON, decided, explained, answered as JSON. A time is that from the arrival to the answer.
 fn measure(hosts: usize, parallel: usize, rounds: usize) -> Result<Run, String> {
     let before = resident()?;
     let mut scheduler = Scheduler::new(3_600_000);
@@ -84,23 +87,26 @@ fn measure(hosts: usize, parallel: usize, rounds: usize) -> Result<Run, String> 
         (0..hosts).map(|index| json!({"host": name(index), "hypervisor_hostname": name(index)})).collect();
     let weights: serde_json::Map<String, Value> = (0..hosts).map(|index| (name(index), json!(1.0))).collect();
     let bodies: Vec<String> = (0..parallel * rounds).map(|server| body(server, &offer, &weights).to_string()).collect();
-    let scheduler = Mutex::new(scheduler);
+    let scheduler = Arc::new(Shared::new(scheduler));
+    let turns = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
     let begun = Instant::now();
-    let times: Vec<Vec<Duration>> = std::thread::scope(|scope| {
-        let decide_all = |bodies: &[String]| -> Vec<Duration> {
-            bodies.iter().map(|body| decide(&scheduler, body.as_bytes())).collect()
-        };
-        let workers: Vec<_> = bodies.chunks(rounds).map(|share| scope.spawn(move || decide_all(share))).collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().map_err(|_| "a worker panicked".to_owned()))
-            .collect::<Result<_, _>>()
+    let mut times = runtime.block_on(async {
+        let clients = bodies.chunks(rounds).map(|share| {
+            let client = client(scheduler.clone(), turns.clone(), share.to_vec());
+            tokio::spawn(client)
+        });
+        let clients: Vec<_> = clients.collect();
+        let mut times = Vec::new();
+        for client in clients {
+            times.extend(client.await.map_err(|error| error.to_string())??);
+        }
+        Ok::<_, String>(times)
     })?;
     let wall = begun.elapsed();
-    let scheduler = scheduler.into_inner().map_err(|_| "a worker panicked".to_owned())?;
+    let scheduler = scheduler.read();
     let inventory = scheduler.hosts(Domain::Nova).ok_or("no hosts")?;
     let filled = || (0..hosts).map(|index| scheduler.in_flight().on(&name(index), "").memory_mib);
-    let mut times: Vec<Duration> = times.into_iter().flatten().collect();
     times.sort_unstable();
     Ok(Run {
         placed: scheduler.in_flight().len(),
@@ -113,13 +119,26 @@ fn measure(hosts: usize, parallel: usize, rounds: usize) -> Result<Run, String> 
     })
 }
 
-fn decide(scheduler: &Mutex<Scheduler>, body: &[u8]) -> Duration {
-    let begun = Instant::now();
+/// One that asks again as soon as it has the answer.
+async fn client(scheduler: Arc<Shared>, turns: Arc<Semaphore>, bodies: Vec<String>) -> Result<Vec<Duration>, String> {
+    let mut times = Vec::with_capacity(bodies.len());
+    for body in bodies {
+        let (begun, scheduler) = (Instant::now(), scheduler.clone());
+        let turn = turns.clone().acquire_owned().await.map_err(|error| error.to_string())?;
+        let decided = tokio::task::spawn_blocking(move || {
+            decide(&scheduler, body.as_bytes());
+            drop(turn);
+        });
+        decided.await.map_err(|error| error.to_string())?;
+        times.push(begun.elapsed());
+    }
+    Ok(times)
+}
+
+fn decide(scheduler: &Shared, body: &[u8]) {
     let request = wire::read(Domain::Nova, body).expect("the request is sound");
-    let decision = scheduler.lock().expect("no one panics").decide(&request, 0).expect("the pipeline is built in");
-    let answer = (wire::answer(&decision.names()).to_string(), decision.explanation());
-    std::hint::black_box(answer);
-    begun.elapsed()
+    let decision = scheduler.decide(&request, 0).expect("the pipeline is built in");
+    std::hint::black_box((wire::answer(&decision.names()).to_string(), decision.explanation()));
 }
 
 fn name(index: usize) -> String {

@@ -6,6 +6,7 @@ mod operators;
 mod orc;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ pub(crate) enum Command {
     /// Follow what is waited for to its root cause, and say what to do about it
     #[command(after_help = "Examples:\n  c5c3 why                     # every ControlPlane\n  \
         c5c3 why keystone/keystone   # one object\n  c5c3 why ks/keystone         # short names are those of kubectl\n  \
-        c5c3 why server/ID           # why Cortex put a server where it is; volume/ID and share/ID as well\n\n"
+        c5c3 why server/NAME         # why Cortex put a server where it is, by its name or id; volume/ and share/ as well\n\n"
         .to_owned() + WHICH + "\n\n" + CODES)]
     Why(WhyArgs),
     /// Show what the pods of a service write

@@ -114,21 +114,32 @@ pub(crate) fn account_name(name: &str, operator: &Operator) -> String {
 pub(crate) fn run(args: &ManifestsArgs) -> Done {
     let namespace = (!args.all_namespaces).then_some(args.namespace.as_str());
     let extras = Extras { webhooks: args.webhooks, monitor: args.monitoring };
-    let mut files = BTreeMap::from([("roles.yaml".to_owned(), text(&people::roles())?)]);
+    let mut files = BTreeMap::from([("roles.yaml".to_owned(), people::roles())]);
     for (name, operator) in operator::named() {
         let installation = Installation::new(name, &operator, namespace).with_places(args.places.places());
-        files.insert(format!("{name}.yaml"), text(&objects(&installation, &operator, extras))?);
+        files.insert(format!("{name}.yaml"), objects(&installation, &operator, extras));
     }
     for agent in agents::all(&args.namespace) {
-        files.insert(format!("agent-{}.yaml", agent.name), text(&agent.manifests())?);
+        files.insert(format!("agent-{}.yaml", agent.name), agent.manifests());
     }
     match &args.output {
-        None => print(&files.into_values().collect::<Vec<_>>().join("---\n")),
+        None => print(&text(&namespaces_first(files.into_values().flatten()))?),
         Some(folder) => {
-            crds::write(folder, "yaml", &files)?;
+            let texts = files.into_iter().map(|(name, objects)| Ok((name, text(&objects)?)));
+            let texts: Result<BTreeMap<String, String>, String> = texts.collect();
+            crds::write(folder, "yaml", &texts?)?;
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The objects of all files, in an order in which they can be applied: the agents' come first, and have roles in a namespace that
+/// an operator's file has.
+fn namespaces_first(objects: impl Iterator<Item = Value>) -> Vec<Value> {
+    let (mut namespaces, others): (Vec<Value>, Vec<Value>) = objects.partition(|object| object["kind"] == "Namespace");
+    namespaces.sort_by_key(|namespace| namespace["metadata"]["name"].to_string());
+    namespaces.dedup();
+    namespaces.into_iter().chain(others).collect()
 }
 
 /// Objects as one YAML text.

@@ -71,16 +71,17 @@ pub(crate) fn run(args: OperatorArgs) -> Done {
     })?;
     args.hypervisor.settings().set();
     c5c3_operator_orc::set(args.orc.settings()?)?;
-    if let Some(warning) = args.orc.warning() {
+    for warning in args.orc.warnings() {
         tracing::warn!("{warning}");
     }
+    let namespace = args.only_namespace()?;
     // kube and the webhook server both use rustls, and both would otherwise have to guess which cryptography it has.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("cannot start: {error}"))?;
-    runtime.block_on(serve(args))
+    runtime.block_on(serve(args, namespace))
 }
 
-async fn serve(args: OperatorArgs) -> Done {
+async fn serve(args: OperatorArgs, namespace: Option<String>) -> Done {
     let config = target::config(&args.target, None).await?;
     let client = c5c3_kit::client::client(config).map_err(|error| format!("no cluster: {}", target::root(&error)))?;
     let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
@@ -90,8 +91,11 @@ async fn serve(args: OperatorArgs) -> Done {
         .map(|(_, make)| make(args.allow_cross_namespace))
         .collect();
 
-    let server =
-        tokio::spawn(http::serve(args.metrics_address, http::routes(metrics.clone(), readiness.clone()), stop.clone()));
+    let servers = args.serving().into_iter().map(|address| {
+        let server = http::serve(address, http::routes(metrics.clone(), readiness.clone()), stop.clone());
+        Box::pin(broken(tokio::spawn(server), "metrics", address))
+    });
+    let servers: Vec<_> = servers.collect();
     let webhooks = args.webhook_certificates.clone().map(|certificates| {
         let stop = stop.clone();
         let webhooks = operators.iter().fold(webhooks(&operators, args.allow_cross_namespace), |webhooks, operator| {
@@ -116,15 +120,15 @@ async fn serve(args: OperatorArgs) -> Done {
     let work = operators.iter().map(|operator| {
         let upstreams = args.orc.election(&identity).filter(|_| operator.name() == c5c3_operator_orc::NAME);
         let own = || Election::new(&args.lease_namespace, format!("c5c3-{}", operator.name()), &identity);
-        let election = (!args.no_leader_election).then(|| upstreams.unwrap_or_else(own).in_pod(own_pod()));
+        let election = args.is_elected().then(|| upstreams.unwrap_or_else(own).in_pod(own_pod()));
         let options =
-            RunOptions { namespace: args.namespace.clone(), concurrency: args.concurrency, ..RunOptions::default() };
+            RunOptions { namespace: namespace.clone(), concurrency: args.concurrency, ..RunOptions::default() };
         let settings = Settings { options, election };
         operator.run(client.clone(), settings, metrics.clone(), readiness.clone(), stop.clone())
     });
     tokio::select! {
         _ = futures::future::join_all(work) => {}
-        failed = broken(server, "metrics", args.metrics_address) => return Err(failed),
+        (failed, ..) = futures::future::select_all(servers) => return Err(failed),
         failed = broken_webhooks(webhooks, args.webhook_address) => return Err(failed),
     }
     Ok(ExitCode::SUCCESS)

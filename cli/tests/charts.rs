@@ -5,7 +5,7 @@ mod server;
 #[allow(dead_code, reason = "shared with the sessions of kubectl")]
 mod terminal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -189,9 +189,8 @@ fn replicas_and_images_are_the_users() {
     }
 }
 
-/// Genuine Helm against our API server: what it needs of a cluster is there, and a second time changes nothing.
-#[test]
-fn a_release_is_installed_upgraded_and_removed_and_kinds_and_namespaces_stay() {
+/// A cluster with the kinds of cert-manager.
+fn cluster() -> Terminal {
     let it = Terminal::open();
     for plural in ["issuers", "certificates"] {
         let contract = c5c3_contracts::Contract::find("cert-manager.io", plural).unwrap();
@@ -199,26 +198,62 @@ fn a_release_is_installed_upgraded_and_removed_and_kinds_and_namespaces_stay() {
     }
     it.ok("kubectl apply --server-side -f issuers.json -f certificates.json");
     it.ok("kubectl wait --for=condition=Established crd --all --timeout=60s");
+    it
+}
+
+/// The version of each object of the cluster, but for what Helm keeps of a release.
+fn versions(it: &Terminal) -> BTreeMap<String, String> {
+    let kinds = it.ok("kubectl api-resources --verbs=list -o name").replace('\n', ",");
+    let path = "{range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}\n{end}";
+    let text = it.ok(&format!("kubectl get {kinds} -A -o jsonpath='{path}'"));
+    let versions = text.lines().map(|line| line.split_once(' ').unwrap_or_else(|| panic!("{line}")));
+    let others = versions.filter(|(name, _)| !name.contains("/sh.helm.release."));
+    let versions: BTreeMap<String, String> =
+        others.map(|(name, version)| (name.to_owned(), version.to_owned())).collect();
+    assert!(versions.len() > 200 && versions.values().all(|version| !version.is_empty()), "{versions:?}");
+    versions
+}
+
+/// What was created, changed or deleted since.
+fn changed(it: &Terminal, before: &BTreeMap<String, String>) -> Vec<String> {
+    let now = versions(it);
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    names.into_iter().filter(|name| before.get(*name) != now.get(*name)).cloned().collect()
+}
+
+/// Genuine Helm against our API server: what it needs of a cluster is there, and a second time changes nothing.
+#[test]
+fn a_release_is_installed_upgraded_and_removed_and_kinds_and_namespaces_stay() {
+    let it = cluster();
     // Somebody else's, which the release leaves alone.
     it.ok("kubectl create ns ovn-system");
     let (_folder, chart) = umbrella();
     let install = format!("helm upgrade --install c5c3 {chart} -n c5c3-system --create-namespace");
     it.tells(&install, &["STATUS: deployed", "REVISION: 1"]);
-    let deployments = "kubectl get deploy -A -o jsonpath='{range .items[*]}{.metadata.name} {.metadata.generation} {.metadata.uid}\n{end}'";
-    let before = it.ok(deployments);
-    assert!(before.lines().count() >= 10, "{before}");
+    let before = versions(&it);
     it.tells(&install, &["STATUS: deployed", "REVISION: 2"]);
-    assert_eq!(it.ok(deployments), before, "the second time changes no Deployment");
+    assert_eq!(changed(&it, &before), [""; 0], "the second time changes nothing");
     it.tells(&format!("{install} --set nova-operator.image.tag=v0"), &["REVISION: 3"]);
     it.says(
         "kubectl get deploy -n openstack nova-operator -o jsonpath='{.spec.template.spec.containers[0].image}'",
         "ghcr.io/c5c3/c5c3:v0",
     );
-    let others =
-        |text: &str| text.lines().filter(|line| !line.starts_with("nova-")).map(ToOwned::to_owned).collect::<Vec<_>>();
-    assert_eq!(others(&it.ok(deployments)), others(&before), "a tag of one operator changes no other");
+    assert_eq!(changed(&it, &before), ["Deployment/openstack/nova-operator"], "its tag changes no other operator");
     it.ok("helm uninstall c5c3 -n c5c3-system");
     it.says("kubectl get deploy,pdb,networkpolicy -A -o name", "");
     it.tells("kubectl get crd -o name", &["novas.nova.openstack.c5c3.io", "controlplanes.c5c3.io"]);
     it.tells("kubectl get ns -o name", &["namespace/openstack", "namespace/ovn-system"]);
+}
+
+#[test]
+fn manifests_are_installed_on_an_empty_cluster_and_removed_without_the_namespaces() {
+    let it = Terminal::open();
+    it.ok(r#""$C5C3" manifests | kubectl apply --server-side -f -"#);
+    let ours = "-l app.kubernetes.io/part-of=c5c3";
+    let kinds =
+        "deploy,ds,svc,sa,role,rolebinding,clusterrole,clusterrolebinding,pdb,networkpolicy,validatingadmissionpolicy";
+    it.tells(&format!("kubectl get {kinds} -A {ours} -o name"), &["deployment.apps/nova-operator", "/c5c3-agent-node"]);
+    it.ok(&format!(r#""$C5C3" manifests | kubectl delete -f - {ours}"#));
+    it.says(&format!("kubectl get {kinds} -A {ours} -o name"), "");
+    it.tells("kubectl get ns -o name", &["namespace/openstack", "namespace/c5c3-system", "namespace/ovn-system"]);
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use c5c3_images::{Built, Cache, Catalogue, Inputs, Plan};
 use c5c3_oci::spec::Config;
 use c5c3_oci::{Compression, Image, Layer, Layout, Reference, Step};
 
@@ -110,7 +111,7 @@ fn a_bill_of_materials_is_printed_in_both_formats() {
 fn the_disk_of_the_guest_is_written_as_a_file_for_glance() {
     let desk = Desk::empty();
     // The one of all tests: the guest is built once.
-    let cache = c5c3_images::Cache::default_path().display().to_string();
+    let cache = Cache::default_path().display().to_string();
     let refused = desk.refuses(&["guest", "--cache", &cache, "--output", "nowhere/tiny.qcow2"]);
     assert!(refused.contains("there is no folder nowhere"), "{refused}");
     let said = desk.says(&["guest", "--cache", &cache, "--output", "tiny.qcow2"]);
@@ -156,6 +157,65 @@ fn an_image_is_pushed_with_its_bills() {
     assert!(pushed.starts_with(&format!("{to}/hello:1.0 sha256:")) && pushed.contains("2 referrers"), "{pushed}");
     let error = desk.refuses(&["push", NAME, "--plain-http"]);
     assert!(error.contains("example.org is not on this machine"), "{error}");
+}
+
+/// Definitions of two images, one on the other, and of a layer that no image stands on.
+fn define(folder: &Path) {
+    for (file, text) in [
+        ("base.yaml", "title: The base\nbootstrap: { suite: trixie }"),
+        ("kettle.yaml", "title: A kettle\ndebian: [kettle]"),
+        ("layers/spout.yaml", "title: A part of no image\ndebian: [spout]"),
+        ("releases/2026.1/sources.yaml", "cutoff: 2026-01-01\nimages: {}"),
+    ] {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+/// Puts layers into the store as a build of these images leaves them, each with one small file.
+fn build(definitions: &Path, cache: &Path, names: &[&str]) {
+    let catalogue = Catalogue::read(definitions).unwrap();
+    let release = catalogue.release("2026.1").unwrap();
+    let plan = Plan::new(Inputs { catalogue: &catalogue, release: &release, binary: None }, names).unwrap();
+    let layout = Cache::open(cache).unwrap().layout().unwrap();
+    for stage in &plan.stages {
+        let files = tempfile::tempdir().unwrap();
+        fs::write(files.path().join(&stage.image), "from the test").unwrap();
+        let layer = Layer::of_folder(&layout, files.path(), 0, Compression::Gzip).unwrap();
+        let built = Built { layer, size: 1, debian: vec![], drift: vec![], patches: vec![] };
+        let folder = cache.join("layers").join(stage.key.as_str());
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("layer.json"), serde_json::to_vec(&built).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn all_images_of_a_release_are_pushed_and_none_unless_all_are_built() {
+    let desk = Desk::empty();
+    let (definitions, cache) = (desk.path("images"), desk.path("cache"));
+    define(&definitions);
+    let server = Server::start(desk.folder.path());
+    let to = format!("{}/cloud", server.1);
+    let images = definitions.display().to_string();
+    let push: &[&str] = &["push", "--all", "--release", "2026.1", "--images", &images, "--to", &to, "--plain-http"];
+
+    build(&definitions, &cache, &["base"]);
+    assert!(desk.refuses(push).contains("kettle is not built"));
+    let missing =
+        desk.refuses(&["pull", "base", "--release", "2026.1", "--images", &images, "--from", &to, "--plain-http"]);
+    assert!(missing.contains("cloud/base"), "nothing was pushed: {missing}");
+
+    build(&definitions, &cache, &["kettle"]);
+    let pushed = desk.says(push);
+    let pushed: Vec<&str> = pushed.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(pushed, [format!("{to}/base:0"), format!("{to}/kettle:0")]);
+    // Whoever has only the definitions gets them from there.
+    let other = Desk::empty();
+    for name in ["base", "kettle"] {
+        other.says(&["pull", name, "--release", "2026.1", "--images", &images, "--from", &to, "--plain-http"]);
+    }
+    assert!(desk.refuses(&["push", "kettle", "--all", "--to", &to]).contains("cannot be used with"));
 }
 
 #[test]

@@ -25,6 +25,18 @@ fn what_is_applied_twice_is_unchanged() {
 }
 
 #[test]
+fn a_list_is_applied_and_a_field_that_no_one_knows_is_refused_in_it() {
+    let it = Terminal::open();
+    let item =
+        r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "listed"}, "data": {"colour": "blue"}}"#;
+    it.ok(&format!(r#"echo '{{"apiVersion": "v1", "kind": "List", "items": [{item}]}}' > list.json"#));
+    it.fails("sed s/data/dates/ list.json | kubectl apply -f -", "unknown field \"dates\"");
+    it.says("kubectl apply -f list.json", "configmap/listed created");
+    it.says("kubectl apply --server-side -f list.json", "configmap/listed serverside-applied");
+    it.says("kubectl get cm listed -o jsonpath='{.data.colour}'", "blue");
+}
+
+#[test]
 fn server_side_apply_knows_whose_a_field_is() {
     let it = Terminal::with_keystone();
     for (file, name) in [("settings.yaml", "configmap/settings"), ("identity.yaml", KEYSTONE)] {

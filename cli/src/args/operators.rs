@@ -131,19 +131,19 @@ pub(crate) struct OperatorArgs {
     pub(crate) target: TargetArgs,
     /// Look after one namespace only; all of them when absent
     #[arg(long, env = "C5C3_NAMESPACE")]
-    pub(crate) namespace: Option<String>,
+    namespace: Vec<String>,
     /// How many objects of a kind are reconciled at a time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: u16,
     /// Work without asking for the lease: only where no other copy runs
     #[arg(long)]
-    pub(crate) no_leader_election: bool,
+    no_leader_election: bool,
     /// Namespace of the leases
     #[arg(long, env = "POD_NAMESPACE", default_value = "default")]
     pub(crate) lease_namespace: String,
     /// Where /healthz, /readyz and /metrics are served; in a pod: its own address
     #[arg(long, default_value = "127.0.0.1:8080")]
-    pub(crate) metrics_address: SocketAddr,
+    metrics_address: SocketAddr,
     /// Where admission webhooks are served; they are off without certificates
     #[arg(long, default_value = "127.0.0.1:9443", requires = "webhook_certificates")]
     pub(crate) webhook_address: SocketAddr,
@@ -171,6 +171,32 @@ pub(crate) struct OperatorArgs {
     pub(crate) hypervisor: super::hypervisor::HypervisorOperatorArgs,
     #[command(flatten)]
     pub(crate) orc: super::orc::OrcOperatorArgs,
+}
+
+impl OperatorArgs {
+    /// The namespace that is looked after; `None` for all.
+    pub(crate) fn only_namespace(&self) -> Result<Option<String>, String> {
+        match &self.namespace[..] {
+            [] => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            several => Err(format!(
+                "--namespace names {}, and an operator looks after one namespace or all; start one operator for each of them, or \
+                 one without the flag",
+                several.join(", ")
+            )),
+        }
+    }
+
+    /// Whether the operators ask for their leases.
+    pub(crate) fn is_elected(&self) -> bool {
+        !self.no_leader_election && !self.orc.upstream.goes_without_lease()
+    }
+
+    /// Where /healthz, /readyz and /metrics are served.
+    pub(crate) fn serving(&self) -> Vec<SocketAddr> {
+        let named = self.orc.upstream.addresses();
+        if named.is_empty() { vec![self.metrics_address] } else { named }
+    }
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,4 +1,5 @@
-//! Flags of the operator of K-ORC's kinds: two that upstream's controller has by the same names, and the takeover from upstream.
+//! Flags of the operator of K-ORC's kinds: two that upstream's controller has by the same names, the takeover from upstream, and
+//! those of upstream that are called differently here.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +9,8 @@ use c5c3_operator_orc::{Settings, UPSTREAM, UPSTREAM_LEASE};
 use clap::Args as ClapArgs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+
+use super::upstream::UpstreamArgs;
 
 /// Upstream warns below this as well: each object asks Keystone as often.
 const SHORT: Duration = Duration::from_mins(2);
@@ -25,6 +28,8 @@ pub(crate) struct OrcOperatorArgs {
     // Nothing but the Lease keeps a pod of upstream's from working at the same time.
     #[arg(long, conflicts_with = "no_leader_election")]
     take_over_upstream: bool,
+    #[command(flatten)]
+    pub(crate) upstream: UpstreamArgs,
 }
 
 /// A duration as Go writes it.
@@ -49,6 +54,9 @@ fn certificates(file: &Path) -> Result<String, String> {
 
 impl OrcOperatorArgs {
     pub(crate) fn settings(&self) -> Result<Settings, String> {
+        if self.take_over_upstream && self.upstream.goes_without_lease() {
+            return Err("--take-over-upstream works with upstream's Lease; remove --leader-elect=false".into());
+        }
         Ok(Settings {
             resync: self.default_resync_period,
             authority: self.default_ca_certs.as_deref().map(certificates).transpose()?,
@@ -57,12 +65,13 @@ impl OrcOperatorArgs {
         })
     }
 
-    /// A warning about a value that is allowed and unwise.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let period = self.default_resync_period.filter(|period| !period.is_zero() && *period < SHORT)?;
-        Some(format!(
-            "--default-resync-period is {period:?}: below two minutes, many objects keep Keystone busy; use 2m or more"
-        ))
+    /// What is allowed and unwise, and what has no effect.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let short = self.default_resync_period.filter(|period| !period.is_zero() && *period < SHORT);
+        let short = short.map(|period| {
+            format!("--default-resync-period is {period:?}: below two minutes, many objects keep Keystone busy; use 2m or more")
+        });
+        short.into_iter().chain(self.upstream.warnings()).collect()
     }
 
     /// The election for upstream's Lease, if the operator takes over: a pod of upstream's and one of ours never work at the same time.
@@ -97,7 +106,7 @@ mod tests {
             let error = period(wrong).unwrap_err();
             assert!(error.contains("is no duration"), "{wrong}: {error}");
         }
-        let warns = |text: &str| period(text).unwrap().warning().is_some();
+        let warns = |text: &str| !period(text).unwrap().warnings().is_empty();
         assert_eq!([warns("119s"), warns("2m"), warns("0s")], [true, false, false]);
     }
 

@@ -2,6 +2,7 @@
 //! `c5c3 manifests` prints, so that both install the same.
 
 mod agents;
+mod definitions;
 mod template;
 mod umbrella;
 mod values;
@@ -9,7 +10,6 @@ mod values;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use c5c3_api::Kind;
 use c5c3_kit::Operator;
 use c5c3_operator_hypervisor::{Hold, Issuer};
 use serde_json::{Value, json};
@@ -66,25 +66,12 @@ fn files() -> Result<Files, String> {
     }
     for (name, operator) in &operators {
         let chart = Chart::new(name, operator);
-        let definitions = definitions(&chart, &operators)?;
-        for (path, text) in chart.files()?.into_iter().chain(definitions) {
+        for (path, text) in chart.files()? {
             files.insert(format!("{}/{path}", chart.name()), text);
         }
     }
+    files.extend(definitions::files(&operators)?);
     Ok(files)
-}
-
-/// The CRDs of a chart: those of the operator's kinds. That of ControlPlanes makes objects of kinds that no operator looks after
-/// yet, and has those too.
-fn definitions(chart: &Chart<'_>, operators: &[(&str, Operator)]) -> Result<Files, String> {
-    let is_of = |kind: &Kind, operator: &Operator| {
-        operator.kinds().iter().any(|(version, name)| kind.api_version() == version && kind.name() == name)
-    };
-    let wanted = c5c3_api::all().iter().filter(|kind| {
-        let is_left = || !operators.iter().any(|(_, operator)| is_of(kind, operator));
-        is_of(kind, chart.operator) || (chart.installation.name == "controlplane" && is_left())
-    });
-    wanted.map(|kind| crds::file(kind).map(|(name, text)| (format!("crds/{name}"), text))).collect()
 }
 
 /// The chart of an operator.

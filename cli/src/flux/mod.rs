@@ -1,7 +1,8 @@
-//! `c5c3 flux`: a git repository's content from which Flux installs the infrastructure operators, ours, and a ControlPlane: on the
-//! clusters that a hub reaches by kubeconfigs, or on the one that it runs in.
+//! `c5c3 flux`: a git repository's content from which Flux installs the infrastructure operators, ours, the agents of hypervisors, and
+//! a ControlPlane: on the clusters that a hub reaches by kubeconfigs, or on the one that it runs in.
 
 mod infrastructure;
+mod own;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,8 +10,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::args::FolderArgs;
-use crate::manifests::{self, Installation};
-use crate::{Done, crds, operator};
+use crate::{Done, crds, manifests};
+use own::Own;
 
 /// Where Flux runs, and where its objects are.
 const HOME: &str = "flux-system";
@@ -30,13 +31,12 @@ pub(crate) fn run(args: &FolderArgs) -> Done {
 }
 
 fn files() -> Result<BTreeMap<String, String>, String> {
-    let operators: Vec<Installation> =
-        operator::named().map(|(name, operator)| Installation::new(name, &operator, None)).collect();
+    let own = own::all();
     let mut files = BTreeMap::from([
         ("bootstrap/flux-instance.yaml".to_owned(), manifests::text(&[instance()])?),
-        ("clusters/management/kustomizations.yaml".to_owned(), manifests::text(&kustomizations(&operators, true))?),
-        ("clusters/single/kustomizations.yaml".to_owned(), manifests::text(&kustomizations(&operators, false))?),
-        ("infrastructure/namespaces/namespaces.yaml".to_owned(), manifests::text(&namespaces(&operators))?),
+        ("clusters/management/kustomizations.yaml".to_owned(), manifests::text(&kustomizations(&own, true))?),
+        ("clusters/single/kustomizations.yaml".to_owned(), manifests::text(&kustomizations(&own, false))?),
+        ("infrastructure/namespaces/namespaces.yaml".to_owned(), manifests::text(&namespaces(&own))?),
         ("infrastructure/sources/sources.yaml".to_owned(), manifests::text(&sources())?),
         ("infrastructure/kubeconfigs/kubeconfigs.yaml".to_owned(), manifests::text(&kubeconfigs())?),
         ("apps/control-plane-cr/controlplane.yaml".to_owned(), CONTROL_PLANE_OBJECT.to_owned()),
@@ -44,8 +44,8 @@ fn files() -> Result<BTreeMap<String, String>, String> {
     for (path, objects) in infrastructure::files() {
         files.insert(path, manifests::text(&objects)?);
     }
-    for operator in &operators {
-        files.insert(format!("apps/{}/release.yaml", operator.own), manifests::text(&[own_release(operator)])?);
+    for own in &own {
+        files.insert(format!("apps/{}/release.yaml", own.chart), manifests::text(&[own.release()])?);
     }
     Ok(files)
 }
@@ -75,7 +75,7 @@ fn instance() -> Value {
 
 /// What is applied in which order. Releases are objects of the hub, which installs them on the cluster of their kubeconfig; other
 /// objects are applied to that cluster as they are.
-fn kustomizations(operators: &[Installation], is_hub: bool) -> Vec<Value> {
+fn kustomizations(own: &[Own], is_hub: bool) -> Vec<Value> {
     let mut all = vec![kustomization("sources", "infrastructure/sources", &[])];
     let mut first = vec!["sources"];
     if is_hub {
@@ -88,10 +88,11 @@ fn kustomizations(operators: &[Installation], is_hub: bool) -> Vec<Value> {
     all.push(namespaces);
     all.push(kustomization("infrastructure-operators", "apps/infrastructure/operators", &first));
     all.extend(infrastructure::kustomizations(is_hub));
-    for Installation { own, .. } in operators {
-        all.push(kustomization(own, &format!("apps/{own}"), &["namespaces", "infrastructure-operators"]));
+    for Own { chart, .. } in own {
+        all.push(kustomization(chart, &format!("apps/{chart}"), &["namespaces", "infrastructure-operators"]));
     }
-    let names: Vec<&str> = operators.iter().map(|operator| operator.own.as_str()).collect();
+    // Agents need what the cloud runs on hosts, and it never waits for them.
+    let names: Vec<&str> = own.iter().filter(|own| !own.is_agent).map(|own| own.chart.as_str()).collect();
     let mut cloud = remote(kustomization("control-plane-cr", "apps/control-plane-cr", &names), is_hub);
     cloud["spec"]["targetNamespace"] = CLOUD.into();
     // A file that is gone from the repository by mistake takes no cloud with it.
@@ -143,9 +144,9 @@ fn local(kustomization: &mut Value) {
     }
 }
 
-/// The namespaces of the operators, and of the cloud.
-fn namespaces(operators: &[Installation]) -> Vec<Value> {
-    let mut names: Vec<&str> = operators.iter().map(|operator| operator.home.as_str()).chain([CLOUD]).collect();
+/// The namespaces of operators and agents, and of the cloud.
+fn namespaces(own: &[Own]) -> Vec<Value> {
+    let mut names: Vec<&str> = own.iter().map(|own| own.home.as_str()).chain([CLOUD]).collect();
     names.sort_unstable();
     names.dedup();
     names.iter().map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).collect()
@@ -224,22 +225,6 @@ impl Release<'_> {
     }
 }
 
-/// The release of one of our operators. Its webhooks need certificates; all else that it needs may come later, and is waited for
-/// by the operator itself.
-fn own_release(operator: &Installation) -> Value {
-    let version = concat!(">=", env!("CARGO_PKG_VERSION"));
-    Release {
-        name: &operator.own,
-        chart: &operator.own,
-        source: "c5c3",
-        versions: version,
-        namespace: &operator.home,
-        after: &["cert-manager"],
-        values: json!({"replicaCount": 2, "watchNamespace": CLOUD, "metrics": {"enabled": true}}),
-    }
-    .object()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -294,6 +279,16 @@ mod tests {
         let checks: Vec<&&Value> = checks.iter().filter(|check| !check.is_null()).collect();
         assert_eq!(checks.len(), 2);
         assert!(checks.iter().all(|check| check["name"] == plane.1["metadata"]["name"]), "{checks:?}");
+    }
+
+    #[test]
+    fn the_cloud_waits_for_operators_and_for_no_agent() {
+        for is_hub in [true, false] {
+            let all = kustomizations(&own::all(), is_hub);
+            let cloud = all.iter().find(|found| name(found) == "control-plane-cr").unwrap();
+            let after = cloud["spec"]["dependsOn"].to_string();
+            assert!(after.contains("nova-operator") && !after.contains("c5c3-agent-"), "{after}");
+        }
     }
 
     #[test]

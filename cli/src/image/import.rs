@@ -110,7 +110,8 @@ async fn client(folder: &Folder) -> Option<Client> {
 /// Puts an archive where every node of a cluster looks for images, under a name that tells its content. One that is there
 /// already is left alone; another one of the same reference goes.
 pub(crate) fn hand_over(folder: &Path, ready: &Ready) -> std::io::Result<()> {
-    fs::create_dir_all(folder)?;
+    // It may be the first thing that is made of the cluster, whose folder holds secrets later.
+    c5c3_files::create_private_folder(folder)?;
     let slug: String =
         ready.reference.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     let digest: String = ready.digest.chars().skip_while(|c| *c != ':').skip(1).take(16).collect();
@@ -160,5 +161,16 @@ mod tests {
         names.sort();
         let expected = ["28.0.0-cccccccccccccccc", "29.0.0-bbbbbbbbbbbbbbbb"];
         assert_eq!(names, expected.map(|rest| format!("ghcr.io-c5c3-keystone-{rest}.tar")));
+    }
+    #[test]
+    fn a_cluster_whose_images_come_before_it_starts_has_a_folder_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let parent = tempfile::tempdir().unwrap();
+        let (cluster, archive) = (parent.path().join("cluster"), parent.path().join("archive"));
+        fs::write(&archive, "image").unwrap();
+        let digest = format!("sha256:{}", "a".repeat(64));
+        hand_over(&cluster.join("images"), &Ready { reference: "fig".into(), archive, digest }).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode(&cluster), mode(&cluster.join("images"))], [0o700, 0o700]);
     }
 }

@@ -1,6 +1,7 @@
 //! The agents on hypervisors: a DaemonSet for each, with an account whose tokens are confined to the objects of their node.
 
 use c5c3_agent_publish::Access;
+use c5c3_api::Kind;
 use serde_json::{Value, json};
 
 use super::{HOME, PORT, grant, image, object};
@@ -74,6 +75,14 @@ impl Agent {
     /// Whether it writes objects of one cloud.
     pub(crate) fn is_about_a_cloud(&self) -> bool {
         matches!(self.objects, Objects::Cloud(_))
+    }
+
+    /// Whether it writes objects of a kind.
+    pub(crate) fn writes(&self, kind: &Kind) -> bool {
+        let plural = kind.crd().spec.names.plural;
+        let is_it =
+            |(group, resources): &(&str, Vec<&str>)| *group == kind.group() && resources.contains(&plural.as_str());
+        self.access.resources.iter().any(is_it)
     }
 
     /// Where its objects are.

@@ -51,7 +51,7 @@ struct Needles(BTreeMap<String, String>);
 
 impl Needles {
     fn of(secrets: &Value) -> Self {
-        let mut needles = BTreeMap::new();
+        let mut needles: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for secret in secrets["items"].as_array().unwrap() {
             let name = format!("{}/{}", text(&secret["metadata"]["namespace"]), text(&secret["metadata"]["name"]));
             for (key, value) in secret["data"].as_object().into_iter().flatten() {
@@ -67,13 +67,12 @@ impl Needles {
                 for needle in lines.into_iter().chain(within(&whole)).chain([whole.clone(), encoded.to_owned()]) {
                     if needle.len() >= SHORTEST {
                         // A credential is in the Secret that it was made from, too.
-                        let names: &mut String = needles.entry(needle).or_default();
-                        names.extend([" ", &name, ": ", key]);
+                        needles.entry(needle).or_default().push(format!("{name}: {key}"));
                     }
                 }
             }
         }
-        Self(needles)
+        Self(needles.into_iter().map(|(needle, names)| (needle, names.join(" "))).collect())
     }
 
     /// Whose values are in a text. Never the values.
@@ -106,7 +105,7 @@ pub fn search(machine: &Machine) {
     }
     let mut found = Vec::new();
     for (place, hay) in places(machine) {
-        found.extend(needles.within(&hay).into_iter().map(|name| format!("{} is told in {place}", name.trim_start())));
+        found.extend(needles.within(&hay).into_iter().map(|name| format!("{name} is told in {place}")));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -12,7 +12,8 @@ const KINDS: [&str; 4] = ["Project", "User", "Group", "Role"];
 /// How many there are of each.
 const EACH: usize = 125;
 
-/// How soon all of them are available, from the beginning of the apply.
+/// How soon all of them are available once they are applied. kubectl sends one after the other, and how long that takes says
+/// more of the machine than of K-ORC: it is printed.
 const SOON: Duration = Duration::from_mins(1);
 
 /// How many requests a second Keystone may get while all of them are looked at again.
@@ -62,13 +63,12 @@ fn are_available_soon(cloud: &Cloud) {
         if found == all {
             break;
         }
-        let waited = begun.elapsed();
+        let waited = begun.elapsed().saturating_sub(applied);
         assert!(waited < SOON, "{found} of {all} are available after {waited:.1?}; the apply took {applied:.1?}");
         std::thread::sleep(Duration::from_millis(500));
     }
     let took = begun.elapsed();
     eprintln!("{all} objects of {} kinds: applied after {applied:.1?}, available after {took:.1?}", KINDS.len());
-    assert!(took < SOON, "{took:.1?}");
 }
 
 /// All of them are looked at again because they change.

@@ -11,7 +11,7 @@ use axum::routing::post;
 use c5c3_cortex::{Decision, Domain, SchedulingError, wire};
 use jiff::Timestamp;
 
-use crate::state::{State, millis};
+use crate::state::State;
 use crate::token::Refusal;
 
 /// Ten thousand hosts with long names are about two MiB.
@@ -78,7 +78,9 @@ async fn allowed(state: &State, headers: &HeaderMap) -> Result<(), Refused> {
 
 /// Off the threads that serve connections: ten thousand hosts take milliseconds.
 async fn decide(state: State, domain: Domain, body: Bytes) -> Result<String, Refused> {
+    let turn = state.turns.clone().acquire_owned().await;
     let work = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
         let request = wire::read(domain, &body).map_err(|error| (StatusCode::BAD_REQUEST, format!("{error}\n")))?;
         let (at, begun) = (Timestamp::now(), Instant::now());
         // Who only asks shares the lock, and counts in no metric of decisions.
@@ -86,11 +88,8 @@ async fn decide(state: State, domain: Domain, body: Bytes) -> Result<String, Ref
             let decision = state.read().look(&request).map_err(|error| refused(&error))?;
             return Ok(wire::answer(&decision.names()).to_string());
         }
-        let (decision, in_flight) = {
-            let mut scheduler = state.write();
-            (scheduler.decide(&request, millis(at)).map_err(|error| refused(&error))?, scheduler.in_flight().len())
-        };
-        Ok(finish(&state, decision, in_flight, at, begun.elapsed()))
+        let decision = state.decide(&request, at).map_err(|error| refused(&error))?;
+        Ok(finish(&state, decision, at, begun.elapsed()))
     });
     work.await.unwrap_or_else(|error| {
         tracing::error!(%error, "a decision panicked");
@@ -98,7 +97,8 @@ async fn decide(state: State, domain: Domain, body: Bytes) -> Result<String, Ref
     })
 }
 
-fn finish(state: &State, decision: Decision, in_flight: usize, at: Timestamp, time: Duration) -> String {
+fn finish(state: &State, decision: Decision, at: Timestamp, time: Duration) -> String {
+    let in_flight = state.read().in_flight().len();
     state.metrics.decided(&decision, in_flight, time);
     let answer = wire::answer(&decision.names()).to_string();
     if decision.recorded {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Pipelines, Hypervisors ─► watches ─► engine ◄─ POST /scheduler/{nova,cinder,manila}/external
-//!                                        ├─► recorder ─► Decisions, the oldest removed
+//!                                        ├─► recorder ─► Decisions, the oldest removed ◄─ names, by Nova
 //!                                        └─► descheduling ─► Deschedulings ─► live migrations by Nova
 //! ```
 //!
@@ -15,6 +15,7 @@ mod api;
 mod descheduling;
 mod hosts;
 mod metrics;
+mod names;
 mod recorder;
 mod records;
 mod run;
@@ -25,6 +26,7 @@ mod watches;
 pub use api::routes;
 pub use descheduling::Settings as DeschedulingSettings;
 pub use hosts::host;
+pub use names::NAME as NAME_ANNOTATION;
 pub use records::record;
 pub use run::{Error, Settings, run};
 pub use state::State;

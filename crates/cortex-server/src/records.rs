@@ -9,6 +9,8 @@ use c5c3_cortex as engine;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use crate::names::NAME;
+
 const HOSTS: usize = 10;
 const HISTORY: usize = 10;
 const LONGEST_EXPLANATION: usize = 16_000;
@@ -32,6 +34,7 @@ pub fn record(decision: &engine::Decision, at: Timestamp, earlier: Option<&Decis
         resources: Some(resources),
     };
     let mut object = Decision::new(&name, spec);
+    object.metadata.annotations = decision.name.clone().map(|name| [(NAME.to_owned(), name)].into());
     object.status = Some(status(decision, at, earlier));
     Some(object)
 }
@@ -162,6 +165,18 @@ mod tests {
         assert_eq!(times, [13, 12, 11, 10, 9, 8, 7, 6, 5, 4]);
         assert_eq!(status.conditions[0].reason.as_deref(), Some("NoHostFound"));
         assert_eq!(status.offered_hosts, Some(100));
+    }
+
+    #[test]
+    fn the_name_that_a_request_has_is_an_annotation() {
+        let name = |decision: &engine::Decision| {
+            let object = record(decision, Timestamp::UNIX_EPOCH, None).unwrap();
+            object.metadata.annotations.and_then(|all| all.get(NAME).cloned())
+        };
+        let mut named = decide("v-1");
+        assert_eq!(name(&named), None);
+        named.name = Some("Plum data / 1".into());
+        assert_eq!(name(&named).as_deref(), Some("Plum data / 1"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use c5c3_kit::http::{PendingStart, Readiness};
 use c5c3_kit::leader::{Candidate, Election};
 use c5c3_kit::metrics::Metrics;
 use c5c3_kit::webhook::{Certificates, serve_routes};
+use jiff::Timestamp;
 use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::routes;
 use crate::descheduling::{Descheduler, Settings as DeschedulingSettings};
 use crate::metrics::SchedulerMetrics;
+use crate::names::Names;
 use crate::recorder::{self, Bounds};
 use crate::state::{Made, State};
 use crate::token::Tokens;
@@ -101,6 +103,7 @@ pub async fn run(
         bounds: Bounds { most: settings.decisions, age: settings.decision_age },
         promise: settings.promise,
         descheduler: Descheduler::new(&client, &settings.namespace, &state, settings.descheduling.clone()),
+        names: Names::new(&client, &settings.namespace, &state.unnamed, &settings.descheduling),
     };
     let election = settings.election.clone();
     let lead = async {
@@ -148,6 +151,7 @@ struct Leading {
     bounds: Bounds,
     promise: Duration,
     descheduler: Descheduler,
+    names: Names,
 }
 
 impl Leading {
@@ -180,8 +184,9 @@ impl Leading {
         self.state.set_leads(true);
         self.pending.lock().expect("no one panics with the lock").take();
         let mut decisions = self.decisions.lock().await;
-        let written = recorder::write_down(&self.api, &self.state, &mut decisions, self.bounds, stop.clone());
-        tokio::join!(written, self.descheduler.work(stop));
+        let written =
+            recorder::write_down(&self.api, &self.state, &mut decisions, self.bounds, Timestamp::now, stop.clone());
+        tokio::join!(written, self.names.work(stop.clone()), self.descheduler.work(stop));
         self.state.set_leads(false);
     }
 }

@@ -1,16 +1,18 @@
 //! What requests, watches and the recorder share.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use c5c3_cortex::{Decision, Scheduler};
+use c5c3_cortex::{Decision, Request, Scheduler, SchedulingError, Shared};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::descheduling::Detecting;
 use crate::metrics::SchedulerMetrics;
+use crate::names::Unnamed;
 use crate::token::Tokens;
 
 /// How many decisions may wait to be written down.
@@ -22,11 +24,16 @@ pub(crate) type Made = (Decision, Timestamp);
 /// Cheap to clone; all clones are the same scheduler.
 #[derive(Clone)]
 pub struct State {
-    scheduler: Arc<RwLock<Scheduler>>,
+    scheduler: Arc<Shared>,
+    /// As many requests are worked on as there are processors, the others in the order in which they came: with more at a time
+    /// each would only wait for its processor, and the last of them longest.
+    pub(crate) turns: Arc<Semaphore>,
     pub(crate) tokens: Tokens,
     pub(crate) metrics: SchedulerMetrics,
     leads: Arc<AtomicBool>,
     made: mpsc::Sender<Made>,
+    /// Decisions whose server has no name yet.
+    pub(crate) unnamed: Unnamed,
     /// The pipelines of detectors, and what was said last of what they find, by name.
     detecting: Arc<Mutex<BTreeMap<String, (Detecting, String)>>>,
 }
@@ -36,18 +43,36 @@ impl State {
     pub(crate) fn new(promise: Duration, tokens: Tokens, metrics: SchedulerMetrics) -> (Self, mpsc::Receiver<Made>) {
         let (made, decisions) = mpsc::channel(QUEUE);
         let promise = u64::try_from(promise.as_millis()).unwrap_or(u64::MAX);
-        let scheduler = Arc::new(RwLock::new(Scheduler::new(promise)));
-        (Self { scheduler, tokens, metrics, leads: Arc::default(), made, detecting: Arc::default() }, decisions)
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let scheduler = Arc::new(Shared::new(Scheduler::new(promise)));
+        (
+            Self {
+                scheduler,
+                turns: Arc::new(Semaphore::new(processors)),
+                tokens,
+                metrics,
+                leads: Arc::default(),
+                made,
+                unnamed: Unnamed::default(),
+                detecting: Arc::default(),
+            },
+            decisions,
+        )
     }
 
-    /// Reads the scheduler. A decision is complete or was not begun: a panic leaves nothing half done.
+    /// Reads the scheduler.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Scheduler> {
-        self.scheduler.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.scheduler.read()
     }
 
     /// Changes the scheduler.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Scheduler> {
-        self.scheduler.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.scheduler.write()
+    }
+
+    /// Decides; other requests are read and put into words meanwhile.
+    pub(crate) fn decide(&self, request: &Request, at: Timestamp) -> Result<Decision, SchedulingError> {
+        self.scheduler.decide(request, millis(at))
     }
 
     /// Whether this process decides.

@@ -86,7 +86,14 @@ pub(crate) struct Look<'a> {
 const NO_DATA: &str = "nothing is known of the host";
 
 impl Filter {
-    pub(crate) fn judge<'a>(self, look: &Look<'a>, candidate: &'a Candidate, host: Option<&'a Host>) -> Verdict<'a> {
+    /// What the filter says of a host on which `promised` is promised to others. Only asked where the filter applies.
+    pub(crate) fn judge<'a>(
+        self,
+        look: &Look<'a>,
+        candidate: &'a Candidate,
+        host: Option<&'a Host>,
+        promised: Resources,
+    ) -> Verdict<'a> {
         let request = look.request;
         // These need nothing but the request.
         match self {
@@ -97,9 +104,6 @@ impl Filter {
             }
             Self::GroupAffinity => return group_affinity(look, candidate),
             _ => {}
-        }
-        if !self.applies(request) {
-            return Verdict::Keep;
         }
         let Some(host) = host else { return Verdict::Unknown(NO_DATA) };
         match self {
@@ -118,7 +122,7 @@ impl Filter {
                 drop_if(missing, Reason::TraitMissing("COMPUTE_ACCELERATORS"))
             }
             Self::GroupAntiAffinity => anti_affinity(look, host),
-            Self::HasEnoughCapacity => capacity(look, host),
+            Self::HasEnoughCapacity => capacity(look, host, promised),
             Self::AllowedProjects => {
                 let open = host.allowed_projects.is_empty() || Host::has(&host.allowed_projects, &request.project);
                 drop_if(!open, Reason::Said("is for other projects"))
@@ -131,8 +135,9 @@ impl Filter {
     }
 
     /// Whether the request asks for anything that the filter is about. If not, a host of which nothing is known passes.
-    fn applies(self, request: &Request) -> bool {
+    pub(crate) fn applies(self, request: &Request) -> bool {
         match self {
+            Self::GroupAffinity => request.group.as_ref().is_some_and(|g| g.policy == Policy::Affinity),
             Self::CorrectAz => request.zone.is_some(),
             Self::ImageProperties => ["img_hv_type", "hypervisor_type", "hw_architecture", "architecture"]
                 .iter()
@@ -145,6 +150,13 @@ impl Filter {
             Self::RequestedDestination => request.destination != crate::request::Destination::default(),
             _ => true,
         }
+    }
+}
+
+impl Filter {
+    /// Whether a promise to another workload can change what the filter says.
+    pub(crate) fn counts_promises(self) -> bool {
+        matches!(self, Self::GroupAffinity | Self::GroupAntiAffinity | Self::HasEnoughCapacity)
     }
 }
 
@@ -178,10 +190,11 @@ fn status<'a>(request: &Request, candidate: &Candidate, host: &'a Host) -> Verdi
 
 /// libvirt says `kvm` or `qemu` (without hardware virtualisation), images say either: it is one hypervisor, and Nova calls it QEMU.
 fn hypervisor(name: &str) -> &'static str {
-    match name.to_ascii_lowercase().as_str() {
-        "kvm" | "qemu" => "QEMU",
-        "ch" | "cloud-hypervisor" => "CH",
-        _ => "",
+    let is = |names: [&str; 2]| names.iter().any(|one| name.eq_ignore_ascii_case(one));
+    match () {
+        () if is(["kvm", "qemu"]) => "QEMU",
+        () if is(["ch", "cloud-hypervisor"]) => "CH",
+        () => "",
     }
 }
 
@@ -213,28 +226,32 @@ fn capabilities<'a>(request: &'a Request, host: &'a Host) -> Verdict<'a> {
             _ => return Verdict::Unknown("the flavor names a capability that is not known here"),
         };
         let Some(is) = is else { return Verdict::Unknown("its capabilities are not known") };
-        let accepted = alternatives(asked);
-        let same = |one: &&str| match capability {
+        let same = |one: &str| match capability {
             "hypervisor_type" => !hypervisor(one).is_empty() && hypervisor(one) == hypervisor(is),
-            _ => *one == is,
+            _ => one == is,
         };
-        if accepted.is_empty() {
-            return Verdict::Unknown("the flavor compares a capability with an operator that is not known here");
-        }
-        if !accepted.iter().any(same) {
-            return Verdict::Drop(Reason::Differs(what, is, asked));
+        match accepts(asked, same) {
+            Some(true) => {}
+            Some(false) => return Verdict::Drop(Reason::Differs(what, is, asked)),
+            None => {
+                return Verdict::Unknown("the flavor compares a capability with an operator that is not known here");
+            }
         }
     }
     Verdict::Keep
 }
 
-/// `QEMU`, `s== QEMU`, `<or> QEMU <or> CH`: the values that are accepted; none for other operators.
-fn alternatives(asked: &str) -> Vec<&str> {
-    let words: Vec<&str> = asked.split_whitespace().collect();
-    match words.as_slice() {
-        [one] | ["s==" | "=" | "==", one] => vec![one],
-        ["<or>", ..] => words.into_iter().filter(|word| *word != "<or>").collect(),
-        _ => Vec::new(),
+/// `QEMU`, `s== QEMU`, `<or> QEMU <or> CH`: whether one of these values is the right one; `None` for other operators.
+fn accepts(asked: &str, same: impl Fn(&str) -> bool) -> Option<bool> {
+    let mut words = asked.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some("<or>"), ..) => {
+            let mut values = asked.split_whitespace().filter(|word| *word != "<or>").peekable();
+            values.peek()?;
+            Some(values.any(same))
+        }
+        (Some(one), None, None) | (Some("s==" | "=" | "=="), Some(one), None) => Some(same(one)),
+        _ => None,
     }
 }
 
@@ -303,20 +320,21 @@ fn anti_affinity<'a>(look: &Look<'a>, host: &'a Host) -> Verdict<'a> {
     drop_if(full && !already_here, Reason::Group(members))
 }
 
-/// What others have and were promised on a host.
-pub(crate) fn taken(look: &Look<'_>, host: &Host) -> (Resources, Resources) {
-    let options = &look.request.options;
-    let allocated = if options.assume_empty_hosts { Resources::default() } else { host.allocated };
-    let promised = if options.ignore_in_flight || options.assume_empty_hosts {
-        Resources::default()
-    } else {
-        look.in_flight.on(&host.name, &look.request.workload)
-    };
-    (allocated, promised)
+/// What others have on a host.
+pub(crate) fn allocated(request: &Request, host: &Host) -> Resources {
+    if request.options.assume_empty_hosts { Resources::default() } else { host.allocated }
 }
 
-fn capacity<'a>(look: &Look<'a>, host: &'a Host) -> Verdict<'a> {
-    let (allocated, promised) = taken(look, host);
+/// What is promised to others on a host, as far as it counts.
+pub(crate) fn promised(request: &Request, in_flight: &InFlight, host: &Host) -> Resources {
+    if request.options.ignore_in_flight || request.options.assume_empty_hosts {
+        return Resources::default();
+    }
+    in_flight.on(&host.name, &request.workload)
+}
+
+fn capacity<'a>(look: &Look<'a>, host: &'a Host, promised: Resources) -> Verdict<'a> {
+    let allocated = allocated(look.request, host);
     let (needs, has) = (look.request.resources, host.capacity);
     let all = [
         ("vCPU", needs.vcpus, has.vcpus, allocated.vcpus, promised.vcpus),

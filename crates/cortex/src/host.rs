@@ -88,44 +88,73 @@ impl Host {
 /// All hosts that are known, by name.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    hosts: HashMap<Box<str>, Host>,
+    /// Where each host is among `hosts`.
+    slots: HashMap<Box<str>, usize>,
+    hosts: Vec<Option<Host>>,
+    free: Vec<usize>,
     shared: HashSet<NameSet>,
 }
 
 impl Inventory {
-    /// Adds a host, or replaces what was known of it.
-    pub fn put(&mut self, mut host: Host) {
+    /// Adds a host, or replaces what was known of it. Whether that changes anything.
+    pub fn put(&mut self, mut host: Host) -> bool {
+        if self.get(&host.name) == Some(&host) {
+            return false;
+        }
         for set in
             [&mut host.traits, &mut host.allowed_projects, &mut host.cpu_modes, &mut host.devices, &mut host.features]
         {
             *set = self.share(set);
         }
-        self.hosts.insert(host.name.as_str().into(), host);
+        let slot = self.slot(&host.name).unwrap_or_else(|| self.new_slot(&host.name));
+        self.hosts[slot] = Some(host);
+        true
+    }
+
+    fn new_slot(&mut self, name: &str) -> usize {
+        let slot = self.free.pop().unwrap_or(self.hosts.len());
+        if slot == self.hosts.len() {
+            self.hosts.push(None);
+        }
+        self.slots.insert(name.into(), slot);
+        slot
     }
 
     /// Forgets a host.
     pub fn remove(&mut self, name: &str) -> Option<Host> {
-        self.hosts.remove(name)
+        let slot = self.slots.remove(name)?;
+        self.free.push(slot);
+        self.hosts[slot].take()
     }
 
     /// What is known of a host.
     pub fn get(&self, name: &str) -> Option<&Host> {
-        self.hosts.get(name)
+        self.at(self.slot(name)?)
+    }
+
+    /// Where a host is, until the next change.
+    pub(crate) fn slot(&self, name: &str) -> Option<usize> {
+        self.slots.get(name).copied()
+    }
+
+    /// The host in a slot.
+    pub(crate) fn at(&self, slot: usize) -> Option<&Host> {
+        self.hosts.get(slot)?.as_ref()
     }
 
     /// All hosts, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Host> {
-        self.hosts.values()
+        self.hosts.iter().flatten()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.hosts.len()
+        self.slots.len()
     }
 
     /// Whether no host is known.
     pub fn is_empty(&self) -> bool {
-        self.hosts.is_empty()
+        self.slots.is_empty()
     }
 
     /// Sets that no host has any more are dropped when the table has far more of them than there are hosts.

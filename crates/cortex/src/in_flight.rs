@@ -4,7 +4,7 @@
 //! room away. A promise ends when the host reports the workload, when the same workload is decided on again, or when it
 //! expires: a server that Nova failed to build must not hold room for ever.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::host::{Host, Inventory};
 use crate::resources::Resources;
@@ -24,7 +24,8 @@ pub struct Promise {
 #[derive(Clone, Debug, Default)]
 pub struct InFlight {
     promises: HashMap<String, Promise>,
-    of_host: HashMap<String, HashSet<String>>,
+    /// Workloads and what they take, by host: each decision sums them up for each host.
+    of_host: HashMap<String, Vec<(String, Resources)>>,
     by_expiry: BTreeSet<(u64, String)>,
 }
 
@@ -32,7 +33,7 @@ impl InFlight {
     /// Promises room; an earlier promise to the same workload ends.
     pub fn promise(&mut self, workload: &str, promise: Promise) {
         self.end(workload);
-        self.of_host.entry(promise.host.clone()).or_default().insert(workload.to_owned());
+        self.of_host.entry(promise.host.clone()).or_default().push((workload.to_owned(), promise.resources));
         self.by_expiry.insert((promise.expires, workload.to_owned()));
         self.promises.insert(workload.to_owned(), promise);
     }
@@ -42,7 +43,7 @@ impl InFlight {
         let promise = self.promises.remove(workload)?;
         self.by_expiry.remove(&(promise.expires, workload.to_owned()));
         if let Some(workloads) = self.of_host.get_mut(&promise.host) {
-            workloads.remove(workload);
+            workloads.retain(|(one, _)| one != workload);
             if workloads.is_empty() {
                 self.of_host.remove(&promise.host);
             }
@@ -67,7 +68,8 @@ impl InFlight {
     /// Ends promises to workloads that the host now reports: they are part of its allocation.
     pub fn arrived(&mut self, host: &Host) {
         let Some(workloads) = self.of_host.get(&host.name) else { return };
-        let arrived: Vec<String> = workloads.iter().filter(|id| Host::has(&host.instances, id)).cloned().collect();
+        let arrived: Vec<String> =
+            workloads.iter().filter(|(id, _)| Host::has(&host.instances, id)).map(|(id, _)| id.clone()).collect();
         for workload in arrived {
             self.end(&workload);
         }
@@ -76,13 +78,13 @@ impl InFlight {
     /// What is promised on a host to workloads other than `except`.
     pub fn on(&self, host: &str, except: &str) -> Resources {
         let Some(workloads) = self.of_host.get(host) else { return Resources::default() };
-        let others = workloads.iter().filter(|workload| *workload != except);
-        others.filter_map(|workload| self.promises.get(workload)).fold(Resources::default(), |sum, p| sum + p.resources)
+        let others = workloads.iter().filter(|(workload, _)| workload != except);
+        others.fold(Resources::default(), |sum, (_, resources)| sum + *resources)
     }
 
     /// How many workloads other than `except` have room promised on a host.
     pub fn count_on(&self, host: &str, except: &str) -> usize {
-        self.of_host.get(host).map_or(0, |workloads| workloads.iter().filter(|workload| *workload != except).count())
+        self.of_host.get(host).map_or(0, |workloads| workloads.iter().filter(|(one, _)| one != except).count())
     }
 
     /// The host that a workload was promised room on.

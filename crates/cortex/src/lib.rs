@@ -18,6 +18,7 @@ mod pipeline;
 mod request;
 mod resources;
 mod scheduler;
+mod shared;
 mod steps;
 mod weighers;
 pub mod wire;
@@ -32,4 +33,5 @@ pub use pipeline::{OnFailure, Pipeline, PipelineProblem, PipelineSpec, StepSpec,
 pub use request::{Candidate, Destination, Domain, Flavor, Group, Intent, Options, Policy, Request};
 pub use resources::{Amounts, Resources};
 pub use scheduler::{Scheduler, SchedulingError};
+pub use shared::Shared;
 pub use steps::{Role, StepInfo, find, hint, known};

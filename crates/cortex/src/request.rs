@@ -169,6 +169,8 @@ pub struct Request {
     pub domain: Domain,
     /// Id of the workload; empty if the asking service gave none.
     pub workload: String,
+    /// Its name, where the request has it: Cinder sends it, Nova does not.
+    pub name: Option<String>,
     /// Id of its project.
     pub project: String,
     /// Why it is asked.
@@ -207,6 +209,7 @@ impl Request {
         Self {
             domain,
             workload: workload.into(),
+            name: None,
             project: String::new(),
             intent: Intent::default(),
             resources: Resources::default(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{Decision, run};
+use crate::decision::{Chosen, Decision, Prepared, Run};
 use crate::host::{Host, Inventory};
 use crate::in_flight::{InFlight, Promise};
 use crate::pipeline::{self, Pipeline, PipelineProblem, PipelineSpec};
@@ -43,6 +43,10 @@ impl Known {
     pub(crate) fn host(&self, domain: Domain, name: &str) -> Option<&Host> {
         self.0.get(&domain)?.get(name)
     }
+
+    pub(crate) fn of(&self, domain: Domain) -> Option<&Inventory> {
+        self.0.get(&domain)
+    }
 }
 
 /// Everything that a decision depends on beside the request.
@@ -53,6 +57,8 @@ pub struct Scheduler {
     in_flight: InFlight,
     /// How long room is promised, in milliseconds.
     patience: u64,
+    /// Counts the changes of hosts and pipelines; promises are none.
+    revision: u64,
 }
 
 impl Scheduler {
@@ -62,19 +68,27 @@ impl Scheduler {
             let made = Pipeline::compile(&spec).expect("the built-in pipelines are sound");
             (spec.name, made)
         });
-        Self { known: Known::default(), pipelines: compiled.collect(), in_flight: InFlight::default(), patience }
+        Self {
+            known: Known::default(),
+            pipelines: compiled.collect(),
+            in_flight: InFlight::default(),
+            patience,
+            revision: 0,
+        }
     }
 
     /// Adds a pipeline or replaces the one of that name. With mistakes, the one that was there stays.
     pub fn put_pipeline(&mut self, spec: &PipelineSpec) -> Result<(), Vec<PipelineProblem>> {
         let made = Pipeline::compile(spec)?;
         self.pipelines.insert(spec.name.clone(), made);
+        self.revision += 1;
         Ok(())
     }
 
     /// Removes a pipeline; a built-in one of that name comes back.
     pub fn remove_pipeline(&mut self, name: &str) {
         self.pipelines.remove(name);
+        self.revision += 1;
         if let Some(spec) = pipeline::defaults().into_iter().find(|spec| spec.name == name) {
             let made = Pipeline::compile(&spec).expect("the built-in pipelines are sound");
             self.pipelines.insert(spec.name, made);
@@ -89,13 +103,16 @@ impl Scheduler {
     /// Takes up what is known of a host now. Promises to workloads that it reports end.
     pub fn put_host(&mut self, domain: Domain, host: Host) {
         self.in_flight.arrived(&host);
-        self.known.0.entry(domain).or_default().put(host);
+        if self.known.0.entry(domain).or_default().put(host) {
+            self.revision += 1;
+        }
     }
 
     /// Forgets a host.
     pub fn remove_host(&mut self, domain: Domain, name: &str) {
         if let Some(inventory) = self.known.0.get_mut(&domain) {
             inventory.remove(name);
+            self.revision += 1;
         }
     }
 
@@ -139,22 +156,40 @@ impl Scheduler {
 
     /// Decides, and promises the first host's room to the workload, unless the request says otherwise.
     pub fn decide(&mut self, request: &Request, now: u64) -> Result<Decision, SchedulingError> {
-        self.in_flight.expire(now);
-        let mut decision = self.look(request)?;
-        let options = &request.options;
-        let promises = !options.read_only && !options.skip_in_flight && !request.workload.is_empty();
-        if let (true, Some(host)) = (promises, decision.target()) {
-            let (host, resources) = (host.to_owned(), request.resources);
-            self.in_flight.promise(&request.workload, Promise { host, resources, expires: now + self.patience });
-            decision.promised = true;
-        }
-        Ok(decision)
+        let prepared = self.prepare(request)?;
+        Ok(self.commit(prepared, now)?.decision())
     }
 
     /// What the decision would be. Changes nothing.
     pub fn look(&self, request: &Request) -> Result<Decision, SchedulingError> {
+        let run = self.run(request)?;
+        Ok(run.choose(run.prepare(self.revision))?.decision())
+    }
+
+    /// The part of a decision that no promise changes.
+    pub(crate) fn prepare<'r>(&self, request: &'r Request) -> Result<Prepared<'r>, SchedulingError> {
+        Ok(self.run(request)?.prepare(self.revision))
+    }
+
+    /// The rest of a decision. If hosts or pipelines have changed since the first part, that is worked out again.
+    pub(crate) fn commit<'r>(&mut self, prepared: Prepared<'r>, now: u64) -> Result<Chosen<'r>, SchedulingError> {
+        self.in_flight.expire(now);
+        let request = prepared.request;
+        let prepared = if prepared.revision == self.revision { prepared } else { self.prepare(request)? };
+        let mut chosen = self.run(request)?.choose(prepared)?;
+        let options = &request.options;
+        let promises = !options.read_only && !options.skip_in_flight && !request.workload.is_empty();
+        if let (true, Some(host)) = (promises, chosen.target()) {
+            let (host, resources) = (host.to_owned(), request.resources);
+            self.in_flight.promise(&request.workload, Promise { host, resources, expires: now + self.patience });
+            chosen.promised = true;
+        }
+        Ok(chosen)
+    }
+
+    fn run<'a, 'r>(&'a self, request: &'r Request) -> Result<Run<'a, 'r>, SchedulingError> {
         let pipeline = self.pipeline(request)?;
-        run(pipeline, request, &self.known, &self.in_flight)
+        Ok(Run { pipeline, request, known: &self.known, in_flight: &self.in_flight })
     }
 
     fn pipeline(&self, request: &Request) -> Result<&Pipeline, SchedulingError> {

@@ -1,8 +1,9 @@
 //! The weighers: how good a host is, as a number that only counts beside the numbers of the other hosts.
 
-use crate::filters::{Look, members_on, taken};
+use crate::filters::{Look, allocated, members_on};
 use crate::host::Host;
 use crate::request::Policy;
+use crate::resources::Resources;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weigher {
@@ -17,22 +18,21 @@ pub(crate) enum Weigher {
 }
 
 impl Weigher {
-    /// What the weigher says of a host; `None` if it cannot tell.
-    pub(crate) fn weigh(self, look: &Look<'_>, host: Option<&Host>) -> Option<f64> {
+    /// What the weigher says of a host on which `promised` is promised to others; `None` if it cannot tell.
+    pub(crate) fn weigh(self, look: &Look<'_>, host: Option<&Host>, promised: Resources) -> Option<f64> {
         if self == Self::GroupSoftAffinity && look.request.group.is_none() {
             return Some(0.0);
         }
         let host = host?;
-        let (allocated, promised) = taken(look, host);
-        let used = allocated + promised;
+        let used = allocated(look.request, host) + promised;
         let free = |has: Option<u64>, used: u64| has.map(|has| number(has.saturating_sub(used)));
         match self {
             Self::FreeMemory => free(host.capacity.memory_mib, used.memory_mib),
             Self::FreeCpus => free(host.capacity.vcpus, used.vcpus),
             Self::FreeDisk => free(host.capacity.disk_gib, used.disk_gib),
             Self::Instances => Some(number(host.instances.len() as u64)),
-            Self::Binpack => share(look, host),
-            Self::Balance => share(look, host).map(|share| -share),
+            Self::Binpack => share(look, host, used),
+            Self::Balance => share(look, host, used).map(|share| -share),
             Self::SmallerHosts => {
                 let (cpu, memory) = (look.params.weight("cpu"), look.params.weight("memory"));
                 // A vCPU weighs like 4 GiB: the ratio of general purpose flavors.
@@ -52,9 +52,8 @@ impl Weigher {
 }
 
 /// Which share of the host is taken once the workload is there, over CPU and memory.
-fn share(look: &Look<'_>, host: &Host) -> Option<f64> {
-    let (allocated, promised) = taken(look, host);
-    let used = allocated + promised + look.request.resources;
+fn share(look: &Look<'_>, host: &Host, used: Resources) -> Option<f64> {
+    let used = used + look.request.resources;
     let of = |used: u64, has: u64| if has == 0 { 1.0 } else { number(used) / number(has) };
     let (cpu, memory) = (look.params.weight("cpu"), look.params.weight("memory"));
     let sum = cpu * of(used.vcpus, host.capacity.vcpus?) + memory * of(used.memory_mib, host.capacity.memory_mib?);

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use c5c3_cortex::{Amounts, Candidate, Condition, Domain, Host, PipelineSpec, Request, Resources, Scheduler, defaults};
+use c5c3_cortex::{
+    Amounts, Candidate, Condition, Domain, Host, PipelineSpec, Request, Resources, Scheduler, Shared, defaults,
+};
 
 const HOUR: u64 = 3_600_000;
 
@@ -108,6 +110,34 @@ fn requests_at_once_never_get_the_same_room() {
     });
     let scheduler = scheduler.into_inner().unwrap();
     assert!(!scheduler.in_flight().is_empty());
+    assert!(overbooked(&scheduler).is_subset(&before));
+}
+
+/// While hosts change, and with the parts of decisions that run at the same time.
+#[test]
+fn threads_that_share_a_scheduler_never_get_the_same_room() {
+    let mut random = Random(11);
+    let hosts = hosts(&mut random, 40);
+    let mut scheduler = Scheduler::new(HOUR);
+    fill(&mut scheduler, &hosts);
+    let before = overbooked(&scheduler);
+    let shared = Shared::new(scheduler);
+    std::thread::scope(|scope| {
+        for worker in 0..8_u64 {
+            let (shared, hosts) = (&shared, &hosts);
+            scope.spawn(move || {
+                let mut random = Random(2000 + worker);
+                for index in 0..100 {
+                    shared.decide(&request(&mut random, worker * 1000 + index, hosts), 0).unwrap();
+                    // A new host each time, so that what was worked out before does not hold any more.
+                    let host = Host { name: format!("new-{worker}-{index}"), ..Host::default() };
+                    shared.write().put_host(Domain::Nova, host);
+                }
+            });
+        }
+    });
+    let scheduler = shared.read();
+    assert!(scheduler.in_flight().len() > 50, "{} are promised", scheduler.in_flight().len());
     assert!(overbooked(&scheduler).is_subset(&before));
 }
 

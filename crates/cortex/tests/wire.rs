@@ -130,10 +130,11 @@ fn what_is_no_request_is_refused_with_a_reason() {
 fn a_request_of_cinder_and_of_manila_is_read() {
     let hosts = json!([{"host": "ceph@rbd#fast"}]);
     let weights = json!({"ceph@rbd#fast": 1});
-    let cinder = json!({"spec": {"volume_id": "v-1", "volume_properties": {"size": 20, "project_id": "red", "availability_zone": "orchard"}},
+    let cinder = json!({"spec": {"volume_id": "v-1", "volume_properties": {"size": 20, "project_id": "red", "availability_zone": "orchard", "display_name": "plum-data"}},
                         "context": {}, "hosts": hosts, "weights": weights});
     let request = read(Domain::Cinder, cinder.to_string().as_bytes()).unwrap();
     assert_eq!((request.workload.as_str(), request.resources.disk_gib, request.project.as_str()), ("v-1", 20, "red"));
+    assert_eq!(request.name.as_deref(), Some("plum-data"));
     let manila =
         json!({"spec": {"share_id": "m-1", "share_properties": {"size": 5}}, "hosts": hosts, "weights": weights});
     let request = read(Domain::Manila, manila.to_string().as_bytes()).unwrap();

@@ -50,6 +50,11 @@ pub(crate) fn serve(
     headers: &HeaderMap,
     version: &str,
 ) -> Result<Response<Body>, ApiError> {
+    if parts == ["v2"] && accepts_json(headers).is_err() && accepts(headers, &[PROTOBUF]) {
+        let mut reply = bytes_reply(StatusCode::OK, PROTOBUF, without_definitions(version));
+        reply.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+        return Ok(reply);
+    }
     accepts_json(headers)?;
     let all = registry.all();
     let resources: Vec<&Resource> = all.iter().map(|served| &served.resource).collect();
@@ -97,15 +102,44 @@ fn answer(document: &Document, headers: &HeaderMap) -> Response<Body> {
     reply
 }
 
-/// Go clients ask for protobuf, and do with version 3 when they are refused.
+/// Version 3 is in JSON alone: Go clients ask for protobuf, and take that when they are refused.
 fn accepts_json(headers: &HeaderMap) -> Result<(), ApiError> {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-    let json = |range: &str| {
-        matches!(range.split(';').next().unwrap_or_default().trim(), "application/json" | "application/*" | "*/*" | "")
-    };
-    if accept.split(',').any(json) {
+    if accepts(headers, &["application/json", "application/*", "*/*", ""]) {
         return Ok(());
     }
     let message = "only the following media types are accepted: application/json";
     Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message))
+}
+
+fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    accept.split(',').any(|range| types.contains(&range.split(';').next().unwrap_or_default().trim()))
+}
+
+/// The only format in which kubectl takes a document of version 2, which it wants for what version 3 does not have: a `List`.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// A document of version 2 in protobuf: what this server is, and no definitions. What kubectl finds no definition of it
+/// leaves to the server, which checks fields by the same schemas; definitions are in the document in JSON and in version 3.
+fn without_definitions(version: &str) -> Vec<u8> {
+    let title = field(1, b"Kubernetes");
+    let info = [title, field(2, version.as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info), field(8, b"")].concat()
+}
+
+/// A field of a protobuf message that holds fewer than 128 bytes.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let content = &content[..content.len().min(127)];
+    [&[number << 3 | 2, content.len() as u8][..], content].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_in_protobuf_says_what_the_server_is_and_has_no_definitions() {
+        let document = without_definitions("v1.33.0");
+        assert_eq!(document, b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.33.0\x42\x00");
+    }
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, Uri, header};
+use http::{Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_util::rt::TokioIo;
+use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Service;
 use kube::{Api, Client};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -168,14 +168,12 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Value), HttpError> {
-        let failed = |error: hyper::Error| self.unreachable(error);
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        let driver = tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(failed)?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST).collect().await;
-        driver.abort();
+        let read = async |response: Response<Incoming>| {
+            let status = response.status();
+            Ok((status, Limited::new(response.into_body(), LARGEST).collect().await))
+        };
+        let answer: Result<_, hyper::Error> = c5c3_relay::exchange(stream, request, read).await;
+        let (status, body) = answer.map_err(|error| self.unreachable(error))?;
         let body = body.map_err(|error| self.unreachable(error))?.to_bytes();
         let text = String::from_utf8_lossy(&body).into_owned();
         Ok((status, serde_json::from_slice(&body).unwrap_or(if text.is_empty() { Value::Null } else { text.into() })))

@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod clients;
+mod exchange;
 mod headers;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
 pub use clients::{Clients, Share};
+pub use exchange::exchange;
 pub use headers::{forwarded, is_upgrade, upgrades_to};
 
 /// The body of an answer that is passed on.

@@ -36,12 +36,21 @@ pub(crate) fn step(cortex: &Cortex, instance: &Instance) -> Step {
     let names: Vec<&str> = enabled.iter().map(|(domain, _)| domain.as_str()).collect();
     let done = match names.as_slice() {
         [] => "no service asks: spec.pipelines enables none".to_owned(),
-        names => format!("the scheduler decides for {}", names.join(" and ")),
+        names => format!("the scheduler decides for {}{}", names.join(" and "), unasked(&enabled)),
     };
     let written = enabled.iter().filter(|(_, pipeline)| is_written(pipeline));
     let children: Vec<Child> = written.map(|(domain, pipeline)| child(instance, *domain, pipeline)).collect();
     let step = if children.is_empty() { step.childless() } else { step.children(children) };
     step.done(done)
+}
+
+/// Of the services that are answered, those whose images have nothing that asks. Somebody's own client may: so this is no mistake.
+fn unasked(enabled: &[(engine::Domain, CortexPipeline)]) -> &'static str {
+    if !enabled.iter().any(|(domain, _)| *domain == engine::Domain::Cinder) {
+        return "";
+    }
+    "; Cinder has no client for it, so that its own scheduler alone places volumes until one calls \
+     /scheduler/cinder/external; leave spec.pipelines.cinder out if none does"
 }
 
 /// A step that no scheduler knows. What was there before stays, and goes on answering.

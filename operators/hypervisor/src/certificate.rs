@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::elsewhere;
 use crate::node::{HOST_NAMES, INTERNAL_IP};
 use crate::settings::Issuer;
+use crate::unsupported::AGENT_CERTIFICATE;
 
 /// The field manager. It must never change.
 pub(crate) const MANAGER: &str = "hypervisor-operator-certificates";
@@ -52,13 +53,14 @@ impl Controller for Certificates {
     fn plan(&self, (): &(), inputs: &Inputs<Hypervisor>) -> Plan {
         let object = &inputs.object;
         let step = Step::new(CONDITION);
-        // Two Certificates of one name would be written in turns.
-        if object.spec.create_cert_manager_certificate {
-            let why = "the node's agent requests it: spec.createCertManagerCertificate is true";
-            return Plan::new().step(step.childless()).condition(ConditionState::unmet(CONDITION, "NotAsked", why));
+        // Nobody else requests a Certificate, so that one of before stays. Two writers of one would write it in turns.
+        if let Some(wait) = AGENT_CERTIFICATE.wait(object) {
+            let refused = ConditionState::unmet(CONDITION, "NotSupported", wait.message(None));
+            return Plan::new().step(step.undecided([])).condition(refused);
         }
         let live = inputs.own_named::<Certificate>(&name(object));
-        Plan::new().step(step.child(certificate(object, &self.0).readiness_optional())).condition(said(live))
+        let step = step.child(certificate(object, &self.0).readiness_optional());
+        Plan::new().step(step).condition(said(live, object, &self.0))
     }
 
     /// What the host is as a whole is said by the controller of hosts.
@@ -68,11 +70,17 @@ impl Controller for Certificates {
 }
 
 /// What cert-manager says of it.
-fn said(live: Option<&DynamicObject>) -> ConditionState {
+fn said(live: Option<&DynamicObject>, object: &Hypervisor, issuer: &Issuer) -> ConditionState {
     let ready = live.and_then(|live| condition(live, "Ready"));
     let text = |key: &str| ready.and_then(|ready| ready[key].as_str()).unwrap_or_default();
     if text("status") == "True" {
-        return ConditionState::met(CONDITION, "Issued", "");
+        let message = format!(
+            "it is in secret/{} of namespace {}; no agent of this version installs it on the node, whatever \
+             spec.installCertificate says",
+            secret(object),
+            issuer.namespace
+        );
+        return ConditionState::met(CONDITION, "Issued", message);
     }
     let message = if text("message").is_empty() { "cert-manager has not said anything yet" } else { text("message") };
     ConditionState::unmet(CONDITION, "NotIssued", message)
@@ -82,11 +90,15 @@ fn name(object: &Hypervisor) -> String {
     format!("libvirt-{}", object.name_any())
 }
 
+fn secret(object: &Hypervisor) -> String {
+    format!("tls-libvirt-{}", object.name_any())
+}
+
 fn certificate(object: &Hypervisor, issuer: &Issuer) -> Child {
     let annotation = |key: &str| object.annotations().get(key).cloned().unwrap_or_default();
     let list = |text: String| text.split(',').filter(|one| !one.is_empty()).map(ToOwned::to_owned).collect::<Vec<_>>();
     let content = json!({"spec": {
-        "secretName": format!("tls-libvirt-{}", object.name_any()),
+        "secretName": secret(object),
         "issuerRef": {"name": issuer.name, "kind": issuer.kind, "group": "cert-manager.io"},
         "subject": {"organizations": ["nova"]},
         "dnsNames": list(annotation(HOST_NAMES)),

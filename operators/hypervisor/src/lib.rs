@@ -19,8 +19,10 @@ mod elsewhere;
 mod eviction;
 mod hold;
 mod host;
+mod left_alone;
 mod node;
 mod settings;
+mod unsupported;
 
 use std::sync::Arc;
 

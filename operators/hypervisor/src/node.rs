@@ -23,6 +23,8 @@ pub(crate) const INTERNAL_IP: &str = "hypervisor.c5c3.io/internal-ip";
 pub(crate) const HOST_NAMES: &str = "hypervisor.c5c3.io/host-names";
 /// On a Hypervisor: `true` while its node is going away.
 pub(crate) const LEAVING: &str = "hypervisor.c5c3.io/node-terminating";
+/// On a Hypervisor: `true` while its node has lost the role. A spec that is being terminated could not say it.
+pub(crate) const ROLE_REMOVED: &str = "hypervisor.c5c3.io/node-role-removed";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -50,10 +52,6 @@ impl Controller for Nodes {
     const SUMMARY: &'static [&'static str] = &[];
     const REPORTS: bool = false;
 
-    fn selector(&self) -> Option<String> {
-        Some(ROLE.into())
-    }
-
     fn trigger(&self, node: &DynamicObject) -> Option<String> {
         let status = &node.data["status"];
         let conditions = status["conditions"].as_array().into_iter().flatten();
@@ -78,10 +76,21 @@ impl Controller for Nodes {
     }
 
     fn plan(&self, (): &(), inputs: &Inputs<Node>) -> Plan {
-        let live = inputs.own_named::<Hypervisor>(&inputs.object.name_any());
-        let child = hypervisor(&inputs.object, live).readiness_optional();
-        Plan::new().step(Step::new("HypervisorCreated").child(child))
+        let node = &inputs.object;
+        let live = inputs.own_named::<Hypervisor>(&node.name_any());
+        let step = Step::new("HypervisorCreated");
+        // A node that loses the role keeps its Hypervisor, which says so; one that is deleted then does not come back.
+        let stays = live.is_some_and(|live| live.metadata.deletion_timestamp.is_none());
+        if !has_role(node) && !stays {
+            return Plan::new().step(step.childless().done("the node has not the role of a hypervisor"));
+        }
+        Plan::new().step(step.child(hypervisor(node, live).readiness_optional()))
     }
+}
+
+/// Whether the node is a hypervisor.
+fn has_role(node: &Node) -> bool {
+    node.labels().contains_key(ROLE)
 }
 
 /// Whether the node is going away: it is being deleted, or Gardener says so.
@@ -120,6 +129,9 @@ fn hypervisor(node: &Node, live: Option<&DynamicObject>) -> Child {
     annotations.insert(HOST_NAMES.to_owned(), names.join(","));
     if is_leaving(node) {
         annotations.insert(LEAVING.to_owned(), "true".into());
+    }
+    if !has_role(node) {
+        annotations.insert(ROLE_REMOVED.to_owned(), "true".into());
     }
     object.metadata.annotations = Some(annotations);
     object.data = json!({ "spec": spec(node, live) });

@@ -92,6 +92,8 @@ pub struct Settings {
     pub shared: Duration,
     /// How soon is looked again at what no watch tells.
     pub wait: Duration,
+    /// How often is looked whether the state of a host in Nova was changed by others.
+    pub resync: Duration,
 }
 
 impl Default for Settings {
@@ -120,6 +122,7 @@ impl Default for Settings {
             },
             shared: Duration::from_secs(10),
             wait: Duration::from_secs(15),
+            resync: Duration::from_mins(10),
         }
     }
 }

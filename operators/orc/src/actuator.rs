@@ -74,10 +74,13 @@ fn locate<K: Kind>(view: &View<'_, K>, inputs: &Inputs<K>) -> Located {
     let stuck = |reason, message: &str| Located::Waiting(vec![terminal(&object, reason, message)]);
     let managed = inputs.object.envelope().management_policy == ManagementPolicy::Managed;
     let ids = view.ids();
+    let of_user = view.shape() == Shape::ApplicationCredential;
+    // An import is resolved once, so that what its filter refers to may be deleted after that.
+    let is_resolved = !managed && view.id().is_some();
     let collection = match &ids {
         Ok(ids) => view.collection(ids),
         // Such a collection belongs to an object that the spec refers to.
-        Err(waits) if view.shape() == Shape::ApplicationCredential => return Located::Waiting(waits.clone()),
+        Err(waits) if of_user && !is_resolved => return Located::Waiting(waits.clone()),
         Err(_) => view.collection(&Map::new()),
     };
     let find = |which: Which| {
@@ -93,13 +96,15 @@ fn locate<K: Kind>(view: &View<'_, K>, inputs: &Inputs<K>) -> Located {
             Err(located) => return located,
             Ok(Some(resource)) => return Located::Found(Place { access, collection }, resource),
             Ok(None) if managed => {}
+            // It was looked for among the credentials of the user that signs in. It may be another user's.
+            Ok(None) if of_user && ids.is_err() => return Located::Waiting(ids.err().unwrap_or_default()),
             Ok(None) if view.id().is_some() => {
                 return stuck("UnrecoverableError", "resource has been deleted from OpenStack");
             }
             Ok(None) => return stuck("UnrecoverableError", "referenced resource does not exist in OpenStack"),
         }
     }
-    // An import is resolved once: what was found is looked for again, whatever else fits the filter by now.
+    // What was found by the filter is looked for again, whatever else fits the filter by now.
     let recorded = view.recorded_grant().filter(|_| !managed);
     let ids = match (ids, &recorded) {
         (Ok(ids), _) => ids,

@@ -9,7 +9,7 @@
 //! whether it was done, and does it once.
 
 mod judge;
-mod nova;
+pub(crate) mod nova;
 mod propose;
 mod round;
 

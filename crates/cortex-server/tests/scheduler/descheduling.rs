@@ -23,11 +23,16 @@ async fn site() -> Option<(TestCluster, Nova)> {
     nova.add("s-2", "hv-1", 600);
     busy_hypervisor(&cluster, "hv-1", 1000, 900, &["s-1", "s-2"]).await;
     busy_hypervisor(&cluster, "hv-2", 1000, 300, &[]).await;
+    credential(&cluster, &nova).await;
+    Some((cluster, nova))
+}
+
+/// Lets the scheduler into that Nova.
+pub(crate) async fn credential(cluster: &TestCluster, nova: &Nova) {
     let data = [("clouds.yaml".to_owned(), ByteString(nova.clouds().into_bytes()))].into();
     let mut secret = Secret { data: Some(data), ..Secret::default() };
     secret.metadata.name = Some("cortex-clouds-yaml".into());
     Api::<Secret>::default_namespaced(cluster.client()).create(&PostParams::default(), &secret).await.unwrap();
-    Some((cluster, nova))
 }
 
 fn objects(cluster: &TestCluster) -> Api<Descheduling> {

@@ -1,7 +1,10 @@
 //! The scheduler on a whole API server: requests over HTTP, Pipelines and Hypervisors watched, Decisions written.
 
 mod descheduling;
+mod names;
 mod nova;
+mod tls;
+mod volumes;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -44,13 +47,17 @@ impl Running {
     }
 
     fn launch(cluster: &TestCluster, decisions: usize, identity: Option<&str>) -> Self {
+        let election = identity.map(|identity| Election::new(cluster.namespace(), "cortex-scheduler", identity));
+        Self::launch_with(cluster, |settings| Settings { election, decisions, ..settings })
+    }
+
+    fn launch_with(cluster: &TestCluster, change: impl FnOnce(Settings) -> Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let tokens = folder.path().join("token");
         std::fs::write(&tokens, format!("old-token\n{TOKEN}\n")).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let election = identity.map(|identity| Election::new(cluster.namespace(), "cortex-scheduler", identity));
-        let settings = Settings { election, ..settings(cluster.namespace(), &tokens, decisions) };
+        let settings = change(settings(cluster.namespace(), &tokens, 100));
         let (metrics, readiness, stop) = (Metrics::default(), Readiness::default(), CancellationToken::new());
         let work = run(cluster.client(), listener, settings, metrics.clone(), readiness.clone(), stop.clone());
         let done = tokio::spawn(work);
@@ -80,16 +87,22 @@ impl Running {
     }
 
     async fn send(&self, method: &str, path: &str, token: &str, body: &str) -> (u16, String) {
+        let answer = self.try_send(method, path, token, body).await;
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), text.to_owned())
+    }
+
+    /// Everything that comes back over a connection in the clear.
+    async fn try_send(&self, method: &str, path: &str, token: &str, body: &str) -> String {
         let mut stream = tokio::net::TcpStream::connect(self.address).await.unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: cortex\r\nConnection: close\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), text.to_owned())
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
     }
 }
 

@@ -3,9 +3,10 @@
 mod nova;
 mod volumes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::request::{Candidate, Domain, Options, Request};
@@ -34,7 +35,7 @@ pub enum WireError {
 struct Body {
     spec: Value,
     hosts: Vec<BodyHost>,
-    weights: BTreeMap<String, f64>,
+    weights: HashMap<String, f64>,
     #[serde(default)]
     pipeline: Option<String>,
     #[serde(default)]
@@ -81,35 +82,43 @@ pub fn read(domain: Domain, body: &[u8]) -> Result<Request, WireError> {
         Domain::Nova => nova::read(&body.spec)?,
         Domain::Cinder | Domain::Manila => volumes::read(domain, &body.spec)?,
     };
-    request.candidates = candidates(body.hosts, &body.weights)?;
+    request.candidates = candidates(body.hosts, body.weights)?;
     request.pipeline = body.pipeline.unwrap_or_default();
     request.options = body.options.unwrap_or_default().into();
     Ok(request)
 }
 
-fn candidates(hosts: Vec<BodyHost>, weights: &BTreeMap<String, f64>) -> Result<Vec<Candidate>, WireError> {
-    let mut seen = BTreeSet::new();
-    for host in &hosts {
-        if !weights.contains_key(&host.host) {
-            return Err(WireError::MissingWeight(host.host.clone()));
-        }
-        if !seen.insert(host.host.as_str()) {
-            return Err(WireError::HostTwice(host.host.clone()));
-        }
+fn candidates(hosts: Vec<BodyHost>, mut weights: HashMap<String, f64>) -> Result<Vec<Candidate>, WireError> {
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(hosts.len());
+    for BodyHost { host, hypervisor_hostname: node } in hosts {
+        let Some(weight) = weights.remove(&host) else {
+            let twice = candidates.iter().any(|candidate| candidate.host == host);
+            return Err(if twice { WireError::HostTwice(host) } else { WireError::MissingWeight(host) });
+        };
+        candidates.push(Candidate { host, node, weight });
     }
-    if let Some(unknown) = weights.keys().find(|host| !seen.contains(host.as_str())) {
-        return Err(WireError::UnknownHost(unknown.clone()));
+    match weights.into_keys().min() {
+        Some(unknown) => Err(WireError::UnknownHost(unknown)),
+        None => Ok(candidates),
     }
-    let weight = |host: &str| weights.get(host).copied().unwrap_or(0.0);
-    Ok(hosts
-        .into_iter()
-        .map(|host| Candidate { weight: weight(&host.host), node: host.hypervisor_hostname, host: host.host })
-        .collect())
 }
 
-/// The body of the answer. `hosts` is always a list: `null` makes a client ignore the answer.
-pub fn answer(hosts: &[&str]) -> Value {
-    serde_json::json!({"hosts": hosts})
+/// The body of the answer.
+#[derive(Debug, Serialize)]
+pub struct Answer<'a> {
+    /// Always a list: `null` makes a client ignore the answer.
+    hosts: &'a [&'a str],
+}
+
+impl fmt::Display for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// The body of the answer with these hosts, best first.
+pub fn answer<'a>(hosts: &'a [&'a str]) -> Answer<'a> {
+    Answer { hosts }
 }
 
 fn text(value: &Value, name: &str) -> Option<String> {

@@ -24,6 +24,7 @@ pub(super) fn read(domain: Domain, spec: &Value) -> Result<Request, WireError> {
     };
     let either = |name: &str| text(&spec, name).or_else(|| text(&properties, name));
     Ok(Request {
+        name: either("display_name"),
         project: either("project_id").unwrap_or_default(),
         zone: either("availability_zone"),
         resources: Resources { disk_gib: size, ..Resources::default() },

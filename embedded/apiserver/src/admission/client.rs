@@ -6,9 +6,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{Request, Uri, header};
+use http::{Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_util::rt::TokioIo;
+use hyper::body::Incoming;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -96,26 +96,27 @@ async fn exchange(endpoint: &Endpoint, config: &Value, path: &str, body: String)
     let _ = stream.set_nodelay(true);
     let stream =
         TlsConnector::from(Arc::new(tls)).connect(name, stream).await.map_err(|error| format!("tls: {error}"))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let request = Request::post(path)
         .header(header::HOST, endpoint.authority())
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json")
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;
-    let answered = async {
-        let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    let answered = async |response: Response<Incoming>| {
         let status = response.status();
         let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
-        let body = body.map_err(|error| format!("the answer cannot be read: {error}"))?.to_bytes();
-        if status.is_success() { Ok(body) } else { Err(format!("the server answered {status}")) }
+        let body = body.map_err(|error| Why(format!("the answer cannot be read: {error}")))?.to_bytes();
+        if status.is_success() { Ok(body) } else { Err(Why(format!("the server answered {status}"))) }
     };
-    // The connection is driven here and not in a task of its own, so that a timeout ends it too.
-    let (connection, mut answered) = (std::pin::pin!(connection), std::pin::pin!(answered));
-    tokio::select! {
-        answer = &mut answered => answer,
-        _ = connection => answered.await,
+    c5c3_relay::exchange(stream, request, answered).await.map_err(|Why(why)| why)
+}
+
+/// Why there is no answer.
+struct Why(String);
+
+impl From<hyper::Error> for Why {
+    fn from(error: hyper::Error) -> Self {
+        Self(error.to_string())
     }
 }
 

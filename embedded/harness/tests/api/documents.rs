@@ -163,7 +163,10 @@ async fn who_has_a_document_is_not_sent_it_again() -> Tested {
     let old = ask("/openapi/v3/apis/apps/v1?hash=0".into(), None).await?;
     assert_eq!(old.status(), 301);
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    assert_eq!(read(&client, "/openapi/v2", protobuf).await.code, 406);
+    assert_eq!(read(&client, "/openapi/v3/apis/apps/v1", protobuf).await.code, 406);
+    let request = Request::get("/openapi/v2").header(header::ACCEPT, protobuf).body(kube::client::Body::empty())?;
+    let answer = client.send(request).await?;
+    assert_eq!((answer.status().as_u16(), &answer.headers()[header::CONTENT_TYPE] == protobuf), (200, true));
     Ok(())
 }
 

@@ -1,12 +1,10 @@
 //! The smallest HTTP client: one request, its status, any certificate.
 
-use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, Uri};
-use http_body_util::Empty;
-use hyper_util::rt::TokioIo;
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -76,8 +74,7 @@ async fn send<S>(get: &Get, stream: S) -> Result<(u16, Option<String>), HttpErro
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let mut request = Request::get(&get.path).body(Empty::<Bytes>::new())?;
+    let mut request = Request::get(&get.path).body(Full::default())?;
     let headers = request.headers_mut();
     for (name, value) in &get.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -90,21 +87,12 @@ where
             headers.insert(name, value);
         }
     }
-    let exchange = async {
-        let answer = sender.send_request(request).await?;
+    // The connection ends with this future: the body is not of interest.
+    c5c3_relay::exchange(stream, request, async |answer: Response<Incoming>| {
         let location = answer.headers().get("location").and_then(|value| value.to_str().ok()).map(str::to_owned);
         Ok((answer.status().as_u16(), location))
-    };
-    let mut exchange = pin!(exchange);
-    // The connection ends with this future: the body is not of interest.
-    tokio::select! {
-        answer = &mut exchange => answer,
-        ended = connection => match ended {
-            // The server closed it behind its answer.
-            Ok(()) => exchange.await,
-            Err(error) => Err(error.into()),
-        },
-    }
+    })
+    .await
 }
 
 /// The next request, unless the location is on another host.

@@ -7,7 +7,7 @@
 //! trust in the binding. Members that trust another authority than the others, or talk in the clear, are not understood by
 //! them: while that changes, what is only in memory may be lost, as with the genuine operator.
 //!
-//! Not provided: binding templates (refused by name) and the exporter (left out).
+//! Not provided: binding templates, which are refused by name, and exporters, which the condition `MetricsReady` says.
 
 mod config;
 mod definitions;
@@ -38,6 +38,10 @@ pub(crate) use definitions::definitions;
 
 /// The field manager, and the label of everything that is made here.
 const MANAGER: &str = "c5c3-valkey";
+
+/// Why there are no metrics.
+const NO_EXPORTER: &str = "spec.metrics: the embedded cluster has no exporter for Valkey; leave it out, or set \
+                           spec.metrics.enabled to false";
 
 /// Looks after every Valkey until `stop`.
 pub(crate) async fn run(client: Client, stop: CancellationToken) {
@@ -121,11 +125,20 @@ fn status(valkey: &Valkey, ready: &ConditionState, now: Timestamp) -> ValkeyStat
         "Processing" => ConditionState { status: ConditionStatus::Unknown, ..ready.clone() },
         _ => ready.clone(),
     };
+    let said = [Some(ready.clone()), metrics(valkey)];
+    let conditions = said.into_iter().flatten();
+    let conditions = conditions.map(|said| said.to_condition(find(&before.conditions, &said.condition), None, now));
     ValkeyStatus {
         observed_generation: valkey.metadata.generation.unwrap_or_default(),
-        state: Some(ready.reason.clone()),
-        conditions: vec![ready.to_condition(find(&before.conditions, "Ready"), None, now)],
+        state: Some(ready.reason),
+        conditions: conditions.collect(),
     }
+}
+
+/// What there is to say of metrics that are asked for. Servers are none the worse for it, so that this is no part of `Ready`.
+fn metrics(valkey: &Valkey) -> Option<ConditionState> {
+    let is_wanted = valkey.spec.metrics.as_ref().is_some_and(|metrics| metrics.enabled);
+    is_wanted.then(|| ConditionState::unmet("MetricsReady", "NotProvided", NO_EXPORTER))
 }
 
 #[cfg(test)]
@@ -148,6 +161,20 @@ mod tests {
             assert_eq!(valkey.status.as_ref().unwrap().state.as_ref(), Some(&said.reason));
             assert_eq!(valkey.readiness().is_yes(), is_ready);
         }
+    }
+
+    #[test]
+    fn metrics_are_refused_as_long_as_they_are_asked_for_and_the_state_is_what_it_is() {
+        let ready = ConditionState::met("Ready", "Ready", "");
+        let told = |valkey: &Valkey| status(valkey, &ready, Timestamp::UNIX_EPOCH);
+        let mut valkey = valkey(json!({"metrics": {"enabled": true}}));
+        let refused = told(&valkey);
+        let metrics = find(&refused.conditions, "MetricsReady").unwrap();
+        assert_eq!((metrics.status, metrics.reason.as_deref()), (ConditionStatus::False, Some("NotProvided")));
+        assert_eq!(refused.state.as_deref(), Some("Ready"));
+        valkey.status = Some(refused);
+        valkey.spec.metrics = None;
+        assert_eq!(find(&told(&valkey).conditions, "MetricsReady"), None);
     }
 
     #[tokio::test]

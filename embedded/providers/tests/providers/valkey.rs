@@ -1,5 +1,6 @@
 //! Valkey.
 
+use c5c3_api::blocks::Condition;
 use c5c3_api::ext::cert_manager::Issuer;
 use c5c3_api::ext::valkey::Valkey;
 use c5c3_harness::Fault;
@@ -71,6 +72,25 @@ async fn what_cannot_be_had_is_refused_and_what_runs_goes_on() {
     assert!(why.starts_with("spec.binding.template"), "{why}");
     let members = stage.api::<StatefulSet>().get("valkey-larder-primary").await.unwrap();
     assert_eq!(members.spec.unwrap().replicas, Some(1));
+}
+
+#[tokio::test]
+async fn metrics_that_are_not_provided_are_told_by_name_beside_a_server_that_is_ready() {
+    let stage = Stage::set().await;
+    stage.create::<Valkey>(valkey(json!({"metrics": {"enabled": true}}))).await;
+    stage.ready::<Valkey>("larder").await;
+    let metrics = |valkey: Option<&Valkey>| {
+        let conditions = &valkey?.status.as_ref()?.conditions;
+        conditions.iter().find(|condition| condition.r#type == "MetricsReady").cloned()
+    };
+    let refused = |metrics: Condition| {
+        metrics.reason.as_deref() == Some("NotProvided")
+            && metrics.message.is_some_and(|why| why.starts_with("spec.metrics: "))
+    };
+    stage.eventually("larder", |valkey: Option<&Valkey>| metrics(valkey).is_some_and(refused)).await;
+    stage.change::<Valkey>("larder", json!({"spec": {"metrics": {"enabled": false}}})).await;
+    stage.eventually("larder", |valkey: Option<&Valkey>| valkey.is_some() && metrics(valkey).is_none()).await;
+    stage.ready::<Valkey>("larder").await;
 }
 
 #[tokio::test]

@@ -146,8 +146,12 @@ impl Controller for ControlPlanes {
             plan = plan.step(step(part, cloud, inputs).node(part.name, needs));
         }
         plan = ignored::steps(cloud, &inputs.object).into_iter().fold(plan, Plan::step);
-        let left = PARTS.iter().filter(|part| !cloud.has(part));
-        plan = left.fold(plan, |plan, part| plan.without_step(part.name));
+        for part in PARTS.iter().filter(|part| !cloud.has(part)) {
+            plan = match identity::leaving(part, cloud, inputs) {
+                Some(step) => plan.step(step.node(part.name, [])),
+                None => plan.without_step(part.name),
+            };
+        }
         for condition in Self::CONDITIONS {
             if !plan.steps.iter().any(|step| step.condition == *condition) {
                 let step = Step::new(condition).node(*condition, []).childless();

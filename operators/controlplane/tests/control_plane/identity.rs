@@ -16,12 +16,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::keystone::{Keystone, PASSWORD};
-use crate::stage::Stage;
+use crate::stage::{Stage, with_deep_stack};
 
 /// A stage with K-ORC's operator and the Keystone that the ControlPlane uses.
-struct Cloud {
-    stage: Stage,
-    keystone: Keystone,
+pub(crate) struct Cloud {
+    pub(crate) stage: Stage,
+    pub(crate) keystone: Keystone,
     orc: JoinHandle<()>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for Cloud {
 }
 
 impl Cloud {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let stage = Stage::set().await;
         let install = async |version: &str, kind: &str| {
             stage.cluster.install(&c5c3_api::find(version, kind).unwrap().crd()).await.unwrap();
@@ -41,6 +41,7 @@ impl Cloud {
             install("openstack.k-orc.cloud/v1alpha1", kind).await;
         }
         install("openstack.k-orc.cloud/v1alpha1", "ApplicationCredential").await;
+        install("glance.openstack.c5c3.io/v1alpha1", "Glance").await;
         install("placement.openstack.c5c3.io/v1alpha1", "Placement").await;
         let keystone = Keystone::start().await;
         for role in ["admin", "service", "member", "reader"] {
@@ -51,11 +52,11 @@ impl Cloud {
         Self { stage, keystone, orc }
     }
 
-    fn home(&self) -> &str {
+    pub(crate) fn home(&self) -> &str {
         self.stage.cluster.namespace()
     }
 
-    fn spec(&self) -> Value {
+    pub(crate) fn spec(&self) -> Value {
         let admin = json!({"passwordSecretRef": {"name": "boss", "key": "word"}});
         json!({
             "deletionPolicy": "Delete",
@@ -67,12 +68,17 @@ impl Cloud {
 
     /// Applies the ControlPlane, and plays everything up to Keystone.
     async fn start(&self) {
+        self.start_with(&self.spec()).await;
+    }
+
+    /// The same with this spec.
+    pub(crate) async fn start_with(&self, spec: &Value) {
         let (stage, home) = (&self.stage, self.home());
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "boss"},
             "stringData": {"word": PASSWORD}});
         let params = PatchParams::apply("someone");
         stage.api(home, "Secret").patch("boss", &params, &Patch::Apply(secret)).await.unwrap();
-        stage.apply(home, &self.spec()).await;
+        stage.apply(home, spec).await;
         for part in ["MariaDB/mariadb", "StatefulSet/memcached", "Keystone/keystone"] {
             stage.is_ready(home, part).await;
         }
@@ -102,7 +108,7 @@ impl Cloud {
         file.map(|file| file["clouds"]["openstack"].clone()).unwrap_or_default()
     }
 
-    fn users(&self) -> Vec<String> {
+    pub(crate) fn users(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.keystone.all("users").iter().map(|user| user["name"].as_str().unwrap().to_owned()).collect();
         names.sort();
@@ -121,83 +127,87 @@ fn orc(stage: &Stage) -> JoinHandle<()> {
     })
 }
 
-#[tokio::test]
-async fn a_service_is_in_the_catalog_with_its_region_has_a_user_and_starts_with_its_credential() {
-    let cloud = Cloud::open().await;
-    let (stage, home, keystone) = (&cloud.stage, cloud.home(), &cloud.keystone);
-    cloud.start().await;
-    stage.until("both endpoints are in the region", async || cloud.regions() == [json!("south")]).await;
-    let urls: Vec<(Value, Value)> =
-        keystone.all("endpoints").into_iter().map(|one| (one["interface"].clone(), one["url"].clone())).collect();
-    let internal = format!("http://placement.{home}.svc.cluster.local:8778");
-    assert_eq!(urls.len(), 2);
-    assert!(urls.iter().all(|(_, url)| *url == json!(internal)), "{urls:?}");
+#[test]
+fn a_service_is_in_the_catalog_with_its_region_has_a_user_and_starts_with_its_credential() {
+    with_deep_stack(async {
+        let cloud = Cloud::open().await;
+        let (stage, home, keystone) = (&cloud.stage, cloud.home(), &cloud.keystone);
+        cloud.start().await;
+        stage.until("both endpoints are in the region", async || cloud.regions() == [json!("south")]).await;
+        let urls: Vec<(Value, Value)> =
+            keystone.all("endpoints").into_iter().map(|one| (one["interface"].clone(), one["url"].clone())).collect();
+        let internal = format!("http://placement.{home}.svc.cluster.local:8778");
+        assert_eq!(urls.len(), 2);
+        assert!(urls.iter().all(|(_, url)| *url == json!(internal)), "{urls:?}");
 
-    stage.until("the users are there", async || cloud.users() == ["k-orc", "placement"]).await;
-    stage.until("they have their roles", async || keystone.all("role_assignments").len() == 4).await;
-    stage.until_there(home, "Placement/placement").await;
-    assert_eq!(keystone.all("application_credentials").len(), 2, "it starts with its credential");
-    stage
-        .until("the operator itself signs in with a credential", async || {
-            let clouds = cloud.clouds("k-orc-clouds-yaml").await;
-            clouds["auth_type"] == "v3applicationcredential"
-                && clouds["auth"]["application_credential_secret"].is_string()
-                && clouds["auth"].get("password").is_none()
-        })
-        .await;
-    stage.is_ready(home, "Placement/placement").await;
-    stage.until_reason(home, "Ready", "AllServicesReady").await;
-    for condition in ["KORCReady", "CredentialsReady"] {
-        assert_eq!(stage.condition(home, condition).await["status"], "True", "{condition}");
-    }
-    stage
-        .until("the status names the users", async || {
-            let status = stage.get(home, "ControlPlane/lab").await.unwrap().data["status"]["identity"].clone();
-            status["phase"] == "Ready" && status["serviceUsers"][0]["userID"].is_string()
-        })
-        .await;
+        stage.until("the users are there", async || cloud.users() == ["k-orc", "placement"]).await;
+        stage.until("they have their roles", async || keystone.all("role_assignments").len() == 4).await;
+        stage.until_there(home, "Placement/placement").await;
+        assert_eq!(keystone.all("application_credentials").len(), 2, "it starts with its credential");
+        stage
+            .until("the operator itself signs in with a credential", async || {
+                let clouds = cloud.clouds("k-orc-clouds-yaml").await;
+                clouds["auth_type"] == "v3applicationcredential"
+                    && clouds["auth"]["application_credential_secret"].is_string()
+                    && clouds["auth"].get("password").is_none()
+            })
+            .await;
+        stage.is_ready(home, "Placement/placement").await;
+        stage.until_reason(home, "Ready", "AllServicesReady").await;
+        for condition in ["KORCReady", "CredentialsReady"] {
+            assert_eq!(stage.condition(home, condition).await["status"], "True", "{condition}");
+        }
+        stage
+            .until("the status names the users", async || {
+                let status = stage.get(home, "ControlPlane/lab").await.unwrap().data["status"]["identity"].clone();
+                status["phase"] == "Ready" && status["serviceUsers"][0]["userID"].is_string()
+            })
+            .await;
 
-    // A region that is changed by hand comes back.
-    for mut endpoint in keystone.all("endpoints") {
-        endpoint["region_id"] = "north".into();
-        keystone.put("endpoints", endpoint);
-    }
-    cloud.touch("someone.example.org/look", "1").await;
-    stage.until("both endpoints are back in the region", async || cloud.regions() == [json!("south")]).await;
+        // A region that is changed by hand comes back.
+        for mut endpoint in keystone.all("endpoints") {
+            endpoint["region_id"] = "north".into();
+            keystone.put("endpoints", endpoint);
+        }
+        cloud.touch("someone.example.org/look", "1").await;
+        stage.until("both endpoints are back in the region", async || cloud.regions() == [json!("south")]).await;
 
-    // Nothing of it is left in Keystone but the project.
-    stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
-    stage.until_gone(home, "ControlPlane/lab").await;
-    for kind in ["application_credentials", "users", "services", "endpoints", "role_assignments"] {
-        let left = keystone.all(kind);
-        // The scripted Keystone keeps the assignment that a real one deletes with its user.
-        assert!(left.is_empty() || kind == "role_assignments", "{kind}: {left:?}");
-    }
-    assert!(keystone.all("projects").iter().any(|project| project["name"] == "service"));
+        // Nothing of it is left in Keystone but the project.
+        stage.api(home, "ControlPlane").delete("lab", &DeleteParams::default()).await.unwrap();
+        stage.until_gone(home, "ControlPlane/lab").await;
+        for kind in ["application_credentials", "users", "services", "endpoints", "role_assignments"] {
+            let left = keystone.all(kind);
+            // The scripted Keystone keeps the assignment that a real one deletes with its user.
+            assert!(left.is_empty() || kind == "role_assignments", "{kind}: {left:?}");
+        }
+        assert!(keystone.all("projects").iter().any(|project| project["name"] == "service"));
+    });
 }
 
-#[tokio::test]
-async fn a_user_of_another_owner_is_adopted_only_when_told() {
-    let cloud = Cloud::open().await;
-    let (stage, home) = (&cloud.stage, cloud.home());
-    cloud.keystone.put(
-        "users",
-        json!({"id": "foreign", "name": "placement", "domain_id": "default", "enabled": true,
-        "description": "made by hand"}),
-    );
-    cloud.start().await;
-    stage.until_reason(home, "CredentialsReady", "ForeignUser").await;
-    let message = stage.condition(home, "CredentialsReady").await["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("already has a user placement (id foreign)"), "{message}");
-    assert!(message.contains("c5c3.io/adopt-users=placement"), "{message}");
-    assert!(stage.get(home, "User/placement-service-user").await.is_none());
-    stage.until_there(home, "User/k-orc-service-user").await;
+#[test]
+fn a_user_of_another_owner_is_adopted_only_when_told() {
+    with_deep_stack(async {
+        let cloud = Cloud::open().await;
+        let (stage, home) = (&cloud.stage, cloud.home());
+        cloud.keystone.put(
+            "users",
+            json!({"id": "foreign", "name": "placement", "domain_id": "default", "enabled": true,
+            "description": "made by hand"}),
+        );
+        cloud.start().await;
+        stage.until_reason(home, "CredentialsReady", "ForeignUser").await;
+        let message = stage.condition(home, "CredentialsReady").await["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("already has a user placement (id foreign)"), "{message}");
+        assert!(message.contains("c5c3.io/adopt-users=placement"), "{message}");
+        assert!(stage.get(home, "User/placement-service-user").await.is_none());
+        stage.until_there(home, "User/k-orc-service-user").await;
 
-    cloud.touch("c5c3.io/adopt-users", "placement").await;
-    stage
-        .until("it is adopted", async || {
-            let user = stage.get(home, "User/placement-service-user").await;
-            user.is_some_and(|user| user.data["status"]["id"] == "foreign")
-        })
-        .await;
+        cloud.touch("c5c3.io/adopt-users", "placement").await;
+        stage
+            .until("it is adopted", async || {
+                let user = stage.get(home, "User/placement-service-user").await;
+                user.is_some_and(|user| user.data["status"]["id"] == "foreign")
+            })
+            .await;
+    });
 }

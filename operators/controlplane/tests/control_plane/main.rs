@@ -6,6 +6,7 @@ mod identity;
 #[path = "../../../orc/tests/orc/keystone.rs"]
 #[allow(dead_code)] // It can do more than is asked for here.
 mod keystone;
+mod leaving;
 mod stage;
 
 use std::time::Duration;

@@ -7,6 +7,7 @@ use c5c3_kit::inputs::Found;
 use c5c3_kit::testing::schemas;
 use c5c3_kit::{Controller, Inputs, Plan, Verdict, controller};
 use c5c3_operator_controlplane::ControlPlanes;
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 /// The example of that name.
@@ -41,8 +42,24 @@ pub(crate) fn issuer(name: &str) -> Value {
 /// The plan for a ControlPlane where these objects are there, or what is wrong with it. An API server would take every
 /// child as it is.
 pub(crate) fn plan(object: &Value, there: &[Value]) -> Result<Plan, String> {
+    plan_with(object, there, &[])
+}
+
+/// An object that the operator made.
+pub(crate) fn made(api_version: &str, kind: &str, name: &str) -> Value {
+    let labels = json!({"app.kubernetes.io/managed-by": c5c3_operator_controlplane::NAME});
+    json!({"apiVersion": api_version, "kind": kind,
+           "metadata": {"name": name, "namespace": "cellar", "labels": labels}})
+}
+
+/// The plan for a ControlPlane that has made these objects of K-ORC and rotations.
+pub(crate) fn plan_with(object: &Value, there: &[Value], own: &[Value]) -> Result<Plan, String> {
     let parsed: ControlPlane = controller::parse(object).map_err(|problems| problems.to_string())?;
     let mut inputs = Inputs::new(parsed, "2026-01-01T00:00:00Z".parse().unwrap());
+    for child in own {
+        let child: DynamicObject = serde_json::from_value(child.clone()).unwrap();
+        inputs.insert_own(child);
+    }
     // What is found may lead to more.
     while let Some(reference) = ControlPlanes.needs(&inputs).into_iter().find(|reference| !inputs.has_read(reference)) {
         let is_it = |found: &&Value| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use c5c3_kit::{Child, Plan, Step};
 use serde_json::{Value, json};
 
-use crate::paper::{lab, plan, secret, waits};
+use crate::paper::{lab, made, plan, plan_with, secret, waits};
 
 /// The users of programs, and the Secrets that their credentials are delivered in.
 const HYPERVISOR: (&str, &str) = ("hypervisor-operator", "hypervisor-operator-clouds-yaml");
@@ -149,4 +149,53 @@ fn a_service_user_with_the_name_of_a_program_that_is_switched_off_is_made_all_th
     assert_eq!(names.collect::<Vec<_>>(), ["cortex-service-user", "tempest-service-user"]);
     let rotation = find(&plan, "CredentialRotation", "cortex-rotation").unwrap();
     assert_eq!(rotation["targetSecretRef"], Value::Null, "nothing reads the Secret of the program");
+}
+
+#[test]
+fn the_user_of_a_program_goes_after_what_it_acts_in_and_after_its_credential() {
+    let without_nova = json!({"services": {"keystone": {}, "placement": {}}, "cortex": null});
+    let nova = made("nova.openstack.c5c3.io/v1alpha1", "Nova", "nova");
+    let cortex = made("cortex.c5c3.io/v1alpha1", "Cortex", "cortex");
+    let rows = [
+        ("hypervisor-operator", &nova, &without_nova),
+        ("ha-operator", &nova, &without_nova),
+        ("cortex", &cortex, &json!({"cortex": null})),
+    ];
+    for (user, acts_in, off) in rows {
+        let own = [
+            made("openstack.k-orc.cloud/v1alpha1", "User", &format!("{user}-service-user")),
+            made("c5c3.io/v1alpha1", "CredentialRotation", &format!("{user}-rotation")),
+        ];
+        let name = format!("credentials-{user}");
+        let leaving = |there: &[Value], own: &[Value]| plan_with(&compute(off), there, own).unwrap();
+        let said =
+            |plan: &Plan| step(plan, &name).waits.iter().map(|wait| wait.message(Some("cellar"))).collect::<String>();
+
+        let used = leaving(std::slice::from_ref(acts_in), &own);
+        let object = acts_in["metadata"]["name"].as_str().unwrap();
+        assert!(said(&used).starts_with(&format!("{object}/{object} is still being deleted; ")), "{}", said(&used));
+        assert!(step(&used, &name).released.is_empty() && step(&used, &name).children.is_empty(), "{user}");
+
+        let unused = leaving(&[], &own);
+        let released: Vec<String> = step(&unused, &name).released.iter().map(|child| child.short()).collect();
+        assert_eq!(released, [format!("credentialrotation/{user}-rotation")]);
+        assert!(said(&unused).contains("the user goes after its credential"), "{}", said(&unused));
+
+        let revoked = leaving(&[], &own[..1]);
+        assert!(revoked.removed_steps.iter().any(|removed| *removed == *name), "{user} stays for ever");
+    }
+}
+
+/// A user that the ControlPlane names is kept, whatever its program does.
+#[test]
+fn the_user_of_a_program_that_is_switched_off_stays_where_it_is_named() {
+    let users = json!([{"name": "cortex"}]);
+    let spec = json!({"cortex": null, "identity": {"keystone": {"bootstrap": {"serviceUsers": users}}}});
+    let own = [
+        made("openstack.k-orc.cloud/v1alpha1", "User", "cortex-service-user"),
+        made("c5c3.io/v1alpha1", "CredentialRotation", "cortex-rotation"),
+    ];
+    let plan = plan_with(&compute(&spec), &[], &own).unwrap();
+    assert!(plan.removed_steps.iter().any(|removed| *removed == "credentials-cortex"));
+    assert!(find(&plan, "CredentialRotation", "cortex-rotation").is_some(), "under another step");
 }

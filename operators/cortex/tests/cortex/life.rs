@@ -39,6 +39,14 @@ fn says(kind: &'static str, reason: &'static str) -> impl Condition<Cortex> {
     }
 }
 
+fn tells(kind: &'static str, part: &'static str) -> impl Condition<Cortex> {
+    move |object: Option<&Cortex>| {
+        let conditions = object.and_then(|object| object.status.as_ref()).map(|status| &status.conditions);
+        let told = conditions.into_iter().flatten().find(|told| told.r#type == kind);
+        told.and_then(|told| told.message.as_ref()).is_some_and(|message| message.contains(part))
+    }
+}
+
 fn active(names: &'static [&'static str]) -> impl Condition<Cortex> {
     move |object: Option<&Cortex>| {
         object.and_then(|object| object.status.as_ref()).is_some_and(|status| status.active_pipelines == names)
@@ -90,6 +98,14 @@ async fn a_cortex_comes_up_says_what_is_wrong_and_leaves_nothing() {
     patch_status(&pipelines, "nova", &json!({"conditions": [ready], "observedGeneration": 1})).await;
     until(&cortexes, "cortex", says("Ready", "Ready")).await;
     until(&cortexes, "cortex", active(&["nova"])).await;
+
+    // It is answered, and told that nothing of this version asks.
+    let volumes = json!({"spec": {"pipelines": {"cinder": {"enabled": true}}}});
+    cortexes.patch("cortex", &PatchParams::default(), &Patch::Merge(&volumes)).await.unwrap();
+    until(&cortexes, "cortex", tells("PipelinesReady", "decides for nova and cinder; Cinder has no client for it"))
+        .await;
+    until(&cortexes, "cortex", active(&["nova", "cinder"])).await;
+    until(&cortexes, "cortex", says("Ready", "Ready")).await;
 
     let wrong = json!({"spec": {"pipelines": {"nova": {"filters": [{"name": "ComputFilter"}]}}}});
     cortexes.patch("cortex", &PatchParams::default(), &Patch::Merge(&wrong)).await.unwrap();

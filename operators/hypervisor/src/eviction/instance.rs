@@ -43,7 +43,7 @@ fn way(server: &Server) -> Way {
         _ if server.task_state.as_deref() == Some("deleting") => Way::Wait("it is being deleted"),
         "ACTIVE" | "PAUSED" => Way::Live,
         "SHUTOFF" => Way::Cold,
-        "MIGRATING" | "RESIZE" | "BUILD" | "REBOOT" | "HARD_REBOOT" | "REBUILD" | "PASSWORD" => {
+        "MIGRATING" | "RESIZE" | "BUILD" | "REBOOT" | "HARD_REBOOT" | "REBUILD" | "PASSWORD" | "REVERT_RESIZE" => {
             Way::Wait("Nova works on it")
         }
         "SUSPENDED" => Way::Never("it is SUSPENDED, and Nova moves no suspended server; resume it".into()),

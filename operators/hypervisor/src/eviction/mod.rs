@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use c5c3_api::blocks::ConditionStatus;
-use c5c3_api::hypervisor::{Eviction, EvictionInstance, EvictionInstanceState};
+use c5c3_api::hypervisor::{Eviction, EvictionInstance, EvictionInstanceState, Hypervisor};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::report::Outcome;
 use c5c3_kit::{
@@ -23,6 +23,7 @@ use serde_json::json;
 
 use crate::access;
 use crate::cloud::{Answer, Ask, Cloud, Deed, Guests, HostSeen, Order, Question};
+use crate::left_alone::{LeftAlone, left_alone};
 use crate::settings::Settings;
 
 /// How the reason begins of a service that an Eviction disabled itself.
@@ -101,11 +102,11 @@ impl Controller for Evictions {
     }
 
     fn reads(&self) -> Vec<KindRef> {
-        vec![KindRef::of::<Secret>()]
+        vec![KindRef::of::<Secret>(), KindRef::of::<Hypervisor>()]
     }
 
-    fn needs(&self, _: &Inputs<Eviction>) -> Vec<Ref> {
-        vec![access::secret(&self.settings.cloud)]
+    fn needs(&self, inputs: &Inputs<Eviction>) -> Vec<Ref> {
+        vec![access::secret(&self.settings.cloud), host(&inputs.object)]
     }
 
     fn remote_in(&self, client: &Client) -> Option<RemoteHandle> {
@@ -115,6 +116,9 @@ impl Controller for Evictions {
 
     fn questions(&self, inputs: &Inputs<Eviction>) -> Vec<AnyQuestion> {
         let Ok(access) = access::read(inputs, &self.settings.cloud) else { return Vec::new() };
+        if hands_off(inputs).is_some() && inputs.object.metadata.deletion_timestamp.is_none() {
+            return Vec::new();
+        }
         let asks = asks(&inputs.object).into_iter().map(|ask| Question { access: access.clone(), ask });
         asks.map(AnyQuestion::to::<Cloud>).collect()
     }
@@ -127,6 +131,11 @@ impl Controller for Evictions {
     }
 
     fn plan(&self, (): &(), inputs: &Inputs<Eviction>) -> Plan {
+        if let Some(why) = hands_off(inputs) {
+            let message = format!("the host is not drained: {}", why.now);
+            let plan = undecided(inputs, why.wait(inputs.object.spec.hypervisor.as_str()));
+            return instead(plan, state("Evicting", False, why.reason, message));
+        }
         match View::new(&self.settings, inputs) {
             Ok(view) => decide(&view),
             Err(wait) => undecided(inputs, wait),
@@ -164,6 +173,22 @@ impl Controller for Evictions {
             },
         }
     }
+}
+
+/// The Hypervisor of the host.
+fn host(eviction: &Eviction) -> Ref {
+    Ref::cluster::<Hypervisor>(eviction.spec.hypervisor.as_str())
+}
+
+/// Why the host is not drained, whoever asks for it. A host without a Hypervisor is no one's to leave alone.
+fn hands_off(inputs: &Inputs<Eviction>) -> Option<LeftAlone> {
+    inputs.typed::<Hypervisor>(&host(&inputs.object)).ok().and_then(|host| left_alone(&host))
+}
+
+/// Says this in place of what was said before.
+fn instead(mut plan: Plan, stated: ConditionState) -> Plan {
+    plan.conditions.retain(|before| before.condition != stated.condition);
+    plan.condition(stated)
 }
 
 fn mark(eviction: &Eviction) -> String {

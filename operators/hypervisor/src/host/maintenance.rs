@@ -5,7 +5,7 @@ use c5c3_api::blocks::ConditionStatus;
 use c5c3_api::hypervisor::{Eviction, Maintenance};
 use c5c3_kit::condition::ConditionState;
 use c5c3_kit::object::condition;
-use c5c3_kit::{Child, KindRef, Step};
+use c5c3_kit::{Call, Child, KindRef, Ref, Step, Wait};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
@@ -13,6 +13,7 @@ use serde_json::json;
 use super::onboarding::Onboarding;
 use super::view::{Phase, View};
 use crate::cloud::Deed;
+use crate::cloud::nova::Service;
 
 /// How the reasons of the operator begin.
 pub(super) const MARK: &str = "c5c3 maintenance";
@@ -53,6 +54,31 @@ fn has_eviction(view: &View<'_>) -> bool {
     view.inputs.own_named::<Eviction>(&view.name).is_some()
 }
 
+/// The call that changes the service; none if it is as it should be, and none of a host that is left alone.
+fn due(view: &View<'_>, onboarding: &Onboarding, service: &Service) -> Option<Call> {
+    if view.left_alone().is_some() {
+        return None;
+    }
+    let (host, id, mode) = (view.name.clone(), service.id.clone(), view.maintenance());
+    if drains(mode) && service.is_enabled() {
+        let deed = Deed::Disable { host, service: id, reason: reason(view) };
+        return Some(view.call(deed, format!("spec.maintenance is {}", word(mode))));
+    }
+    if mode != Maintenance::None {
+        return None;
+    }
+    if onboarding.enables {
+        return Some(view.call(Deed::Enable { host, service: id, disabled_by: None }, "the host is tested next"));
+    }
+    let disabled_by = Some(MARK.to_owned());
+    (is_disabled_by_operator(service) && !has_eviction(view))
+        .then(|| view.call(Deed::Enable { host, service: id, disabled_by }, "spec.maintenance is empty"))
+}
+
+fn is_disabled_by_operator(service: &Service) -> bool {
+    !service.is_enabled() && service.disabled_reason.as_deref().is_some_and(|why| why.starts_with(MARK))
+}
+
 /// The compute service as it should be.
 pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState {
     let step = Step::new("HypervisorDisabled").node("service", []);
@@ -67,24 +93,13 @@ pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState 
         let condition = condition(ConditionStatus::Unknown, "NoService", message);
         return ServiceState { step: step.childless(), condition, is_disabled: true, calls_are_due: false };
     };
-    let (host, id) = (view.name.clone(), service.id.clone());
+    let call = due(view, onboarding, service);
     let why = service.disabled_reason.clone().unwrap_or_default();
-    let mode = view.maintenance();
-    let call = if drains(mode) && service.is_enabled() {
-        let deed = Deed::Disable { host, service: id, reason: reason(view) };
-        Some(view.call(deed, format!("spec.maintenance is {}", word(mode))))
-    } else if mode == Maintenance::None && onboarding.enables {
-        Some(view.call(Deed::Enable { host, service: id, disabled_by: None }, "the host is tested next"))
-    } else if mode == Maintenance::None && !service.is_enabled() && why.starts_with(MARK) && !has_eviction(view) {
-        let disabled_by = Some(MARK.to_owned());
-        Some(view.call(Deed::Enable { host, service: id, disabled_by }, "spec.maintenance is empty"))
-    } else {
-        None
-    };
+    let stays = view.left_alone().map(|why| format!("; it is left as it is, because {}", why.now)).unwrap_or_default();
     let said = if service.is_enabled() {
-        condition(ConditionStatus::False, "Enabled", "the compute service is enabled".into())
-    } else if why.starts_with(MARK) {
-        condition(ConditionStatus::True, "Succeeded", why)
+        condition(ConditionStatus::False, "Enabled", format!("the compute service is enabled{stays}"))
+    } else if is_disabled_by_operator(service) {
+        condition(ConditionStatus::True, "Succeeded", format!("{why}{stays}"))
     } else {
         condition(ConditionStatus::True, "DisabledByOthers", format!("disabled in Nova: {why}"))
     };
@@ -97,7 +112,7 @@ pub(super) fn service(view: &View<'_>, onboarding: &Onboarding) -> ServiceState 
 pub(super) struct EvictionState {
     pub(super) step: Step,
     pub(super) condition: ConditionState,
-    /// Whether all instances are away; none if nobody asks.
+    /// Whether all instances are away; none if it is not known, because nothing is done.
     pub(super) evicted: Option<bool>,
     pub(super) failed: bool,
 }
@@ -117,10 +132,17 @@ pub(super) fn eviction(view: &View<'_>, service: &ServiceState) -> EvictionState
         let condition = said(ConditionStatus::False, "NotAsked", "nobody asks for a drain".into());
         return EvictionState { step: step.childless(), condition, evicted: Some(false), failed: false };
     }
+    if let Some(why) = view.left_alone() {
+        let condition = said(ConditionStatus::False, why.reason, format!("the host is not drained: {}", why.now));
+        // A drain that was begun ends: what has not moved stays.
+        let begun = Ref::cluster::<Eviction>(&view.name);
+        let step = step.childless().released([begun]).wait(why.wait(&view.name));
+        return EvictionState { step, condition, evicted: None, failed: false };
+    }
     if is_onboarding || (!service.is_disabled && view.host.service.is_some()) {
         let condition = said(ConditionStatus::True, "Running", "waits until the compute service is disabled".into());
         // The Eviction of a host that was enabled by others meanwhile stays.
-        let step = step.undecided([c5c3_kit::Wait::on(&c5c3_kit::Ref::cluster::<Eviction>(&view.name))
+        let step = step.undecided([Wait::on(&Ref::cluster::<Eviction>(&view.name))
             .condition("is created")
             .now("waits until the compute service is disabled")
             .because("instances would come while others leave")]);

@@ -28,8 +28,8 @@ fn waits(view: &View<'_>, step: Step, reason: &'static str, now: &str) -> Member
 /// The traits of the host's resource provider. Those of the hardware and of others stay.
 pub(super) fn traits(view: &View<'_>, phase: Phase) -> Membership {
     let step = Step::new("TraitsUpdated").node("traits", []);
-    if !view.object().spec.lifecycle_enabled {
-        return waits(view, step, "LifecycleDisabled", "spec.lifecycleEnabled is false");
+    if let Some(why) = view.left_alone() {
+        return waits(view, step, why.reason, why.now);
     }
     if view.is_terminating() {
         return waits(view, step, "Terminating", "traits stay as they are while the host is being terminated");
@@ -90,8 +90,8 @@ fn wanted(view: &View<'_>, phase: Phase, traits_are_set: bool) -> Option<BTreeSe
 /// The aggregates of the host in Nova.
 pub(super) fn aggregates(view: &View<'_>, phase: Phase, traits_are_set: bool) -> Membership {
     let step = Step::new("AggregatesUpdated").node("aggregates", []);
-    if !view.object().spec.lifecycle_enabled {
-        return waits(view, step, "LifecycleDisabled", "spec.lifecycleEnabled is false");
+    if let Some(why) = view.left_alone() {
+        return waits(view, step, why.reason, why.now);
     }
     if view.host.service.is_none() && view.is_terminating() {
         return done(step, "Nova does not know the host", Vec::new());

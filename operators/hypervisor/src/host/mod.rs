@@ -25,11 +25,10 @@ use serde_json::json;
 use crate::access;
 use crate::cloud::{Cloud, rights};
 use crate::elsewhere;
+use crate::left_alone::left_alone;
 use crate::settings::Settings;
+use crate::unsupported;
 use view::View;
-
-/// How often is looked whether the state of a host in Nova was changed by others.
-const RESYNC: Duration = Duration::from_mins(10);
 
 /// The controller of Hypervisors.
 pub(crate) struct Hosts {
@@ -62,6 +61,7 @@ impl Controller for Hosts {
         "Offboarded",
         "Terminating",
         "Tainted",
+        unsupported::CONDITION,
     ];
     const SUMMARY: &'static [&'static str] = &["Ready"];
     const FINALIZER: Option<&'static str> = Some("hypervisor.c5c3.io/offboarding");
@@ -109,12 +109,13 @@ impl Controller for Hosts {
     }
 
     fn plan(&self, (): &(), inputs: &Inputs<Hypervisor>) -> Plan {
-        let plan = Plan::new().resync(Some(RESYNC));
-        match self.view(inputs) {
+        let plan = Plan::new().resync(Some(self.settings.resync));
+        let plan = match self.view(inputs) {
             Ok(view) => decide(&view, plan),
             // Nothing new is known: conditions and children stay as they are.
             Err(wait) => plan.step(Step::new("Onboarding").node("nova", []).undecided([wait])).keep_known(inputs),
-        }
+        };
+        plan.step(unsupported::step(&inputs.object))
     }
 
     fn summary(&self, state: Summary<'_>) -> Vec<ConditionState> {
@@ -130,7 +131,7 @@ impl Controller for Hosts {
 
     fn farewell(&self, inputs: &Inputs<Hypervisor>) -> Farewell {
         // Without a credential there is no cloud that the host could leave.
-        if access::read(inputs, &self.settings.cloud).is_err() || !inputs.object.spec.lifecycle_enabled {
+        if access::read(inputs, &self.settings.cloud).is_err() || left_alone(&inputs.object).is_some() {
             return Farewell::new();
         }
         match self.view(inputs) {

@@ -98,9 +98,12 @@ fn next(view: &View<'_>, leaves_aggregates: bool) -> Next {
 pub(super) fn decide(view: &View<'_>, onboarding: &Onboarding, eviction: &EvictionState) -> Leaving {
     let agents = Step::new("AgentPodsEvicted").node("agents", ["eviction"]);
     let step = Step::new("Offboarded").node("offboarding", ["agents", "aggregates"]);
-    if !view.is_terminating() || !view.object().spec.lifecycle_enabled {
-        let condition = said(ConditionStatus::False, "NotAsked", "the host is not being terminated");
-        let agents = agents.childless().reasons("NotAsked", "NotAsked").done("the host is not being terminated");
+    let left_alone = view.left_alone();
+    if !view.is_terminating() || left_alone.is_some() {
+        let message = left_alone.map_or("the host is not being terminated", |why| why.now);
+        let reason = left_alone.map_or("NotAsked", |why| why.reason);
+        let condition = said(ConditionStatus::False, reason, message);
+        let agents = agents.childless().reasons("NotAsked", "NotAsked").done(message);
         return Leaving { agents, step: step.childless(), condition, state: State::NotAsked, again: false };
     }
     let leaving = |agents: Step, step: Step, message: String| {

@@ -11,6 +11,7 @@ use kube::ResourceExt;
 
 use super::view::{Phase, View};
 use crate::cloud::{Booted, Deed};
+use crate::left_alone;
 use crate::settings::Smoke;
 use c5c3_api::hypervisor::{Hypervisor, Maintenance};
 
@@ -108,10 +109,9 @@ fn aborted(view: &View<'_>, why: &str) -> Wait {
 /// Where onboarding stands with what is known now.
 pub(super) fn decide(view: &View<'_>) -> Onboarding {
     let before = view.phase_before();
-    let spec = &view.object().spec;
     let is_in_progress = before.is_none_or(Phase::is_in_progress);
-    if !spec.lifecycle_enabled && before != Some(Phase::Succeeded) {
-        return abort(view, "spec.lifecycleEnabled is false");
+    if let Some(why) = view.left_alone().filter(|_| before != Some(Phase::Succeeded)) {
+        return abort(view, why.now);
     }
     if view.is_terminating() && is_in_progress {
         return abort(view, "the host is being terminated");
@@ -144,7 +144,11 @@ fn is_restarted(view: &View<'_>) -> bool {
     let Some(aborted) = view.condition("Onboarding") else { return false };
     let asked = view.object().annotations().get(RESTART).and_then(|time| time.parse::<Timestamp>().ok());
     let since = aborted.last_transition_time.as_ref().map(|time| time.0).unwrap_or_default();
-    aborted.observed_generation != view.object().metadata.generation || asked.is_some_and(|asked| asked > since)
+    // A label of the node is no change of the spec.
+    let has_role_again = aborted.message.as_deref() == Some(left_alone::ROLE_LOST.now);
+    has_role_again
+        || aborted.observed_generation != view.object().metadata.generation
+        || asked.is_some_and(|asked| asked > since)
 }
 
 /// Whether the list of aggregates was read since this phase began: one that was created just before is not in an older list, and

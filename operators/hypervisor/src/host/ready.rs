@@ -26,6 +26,7 @@ pub(super) fn ready(
         () if view.maintenance() != Maintenance::None => {
             let mode = word(view.maintenance());
             let (reason, message) = match (eviction.evicted, eviction.failed) {
+                (None, _) => ("Maintenance", format!("in maintenance ({mode}); {}", eviction.condition.message)),
                 (Some(true), _) => ("Evicted", format!("in maintenance ({mode}), and empty")),
                 (_, true) => ("EvictionFailed", eviction.condition.message.clone()),
                 _ if view.maintenance() == Maintenance::Ha => {

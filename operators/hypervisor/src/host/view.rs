@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::access;
 use crate::cloud::nova::{Aggregate, Traits};
 use crate::cloud::{Agents, Answer, Ask, Booted, Cloud, Consumers, Deed, Guests, HostSeen, Order, Question};
+use crate::left_alone::{LeftAlone, left_alone};
 use crate::node::{INTERNAL_IP, LEAVING};
 use crate::settings::Settings;
 
@@ -80,6 +81,11 @@ impl<'a> View<'a> {
 
     pub(super) fn is_terminating(&self) -> bool {
         self.maintenance() == Maintenance::Termination
+    }
+
+    /// Why the operator leaves the host alone; none if it may act.
+    pub(super) fn left_alone(&self) -> Option<LeftAlone> {
+        left_alone(self.object())
     }
 
     pub(super) fn node_is_leaving(&self) -> bool {
@@ -219,8 +225,8 @@ pub(super) fn questions(settings: &Settings, inputs: &Inputs<Hypervisor>) -> Vec
     if let Ok(view) = View::new(settings, inputs) {
         let (phase, provider) = (view.phase_before(), view.provider());
         let is_leaving = view.is_terminating() || object.metadata.deletion_timestamp.is_some();
-        let spec = &object.spec;
-        if spec.lifecycle_enabled && !is_leaving && matches!(phase, Some(Phase::Handover | Phase::Succeeded)) {
+        let (spec, is_ours) = (&object.spec, view.left_alone().is_none());
+        if is_ours && !is_leaving && matches!(phase, Some(Phase::Handover | Phase::Succeeded)) {
             asks.extend(provider.clone().map(Ask::Traits));
         }
         // Also after an abort: what was begun is cleaned up.
@@ -234,7 +240,7 @@ pub(super) fn questions(settings: &Settings, inputs: &Inputs<Hypervisor>) -> Vec
         if phase == Some(Phase::Initial) && !is_leaving {
             asks.push(Ask::Agents(object.name_any()));
         }
-        if spec.lifecycle_enabled && is_leaving {
+        if is_ours && is_leaving {
             asks.push(Ask::Guests { host: object.name_any(), drain: String::new() });
             asks.push(Ask::Agents(object.name_any()));
             asks.extend(provider.map(Ask::Consumers));

@@ -136,3 +136,40 @@ async fn an_eviction_by_hand_disables_the_host_drains_late_arrivals_and_enables_
     site.gone("Eviction", "hv-1-firmware").await;
     assert_eq!(site.cloud.world().services["hv-1"]["status"], "enabled");
 }
+
+#[tokio::test]
+async fn each_state_of_a_server_has_a_way_or_a_reason_with_what_to_do() {
+    let site = Site::open(|_| {}).await;
+    site.ready("hv-1").await;
+    let stuck = [
+        ("SUSPENDED", "resume it"),
+        ("SHELVED", "openstack server shelve --offload"),
+        ("VERIFY_RESIZE", "confirm or revert it"),
+        ("RESCUE", "unrescue it"),
+        ("ERROR", "reset its state or delete it"),
+        ("UNKNOWN", "which Nova does not move"),
+    ];
+    for status in ["ACTIVE", "PAUSED", "SHUTOFF"].into_iter().chain(stuck.map(|(status, _)| status)) {
+        site.cloud.server(status, "hv-1", status);
+    }
+    site.maintain("hv-1", "manual").await;
+    site.said("Eviction", "hv-1", "Evicting", "False", "Failed").await;
+    let status = site.status("Eviction", "hv-1").await;
+    let found = |id: &str| status["instances"].as_array().unwrap().iter().find(|one| one["id"] == id).cloned().unwrap();
+    for (id, call) in [("ACTIVE", "os-migrateLive"), ("PAUSED", "os-migrateLive"), ("SHUTOFF", "migrate")] {
+        assert_eq!(
+            (found(id)["state"].clone(), site.cloud.count(&format!("{id}/action {call}"))),
+            (json!("Migrated"), 1)
+        );
+    }
+    for (id, remedy) in stuck {
+        let (state, error) = (found(id)["state"].clone(), found(id)["lastError"].clone());
+        assert_eq!((state, site.cloud.count(&format!("{id}/action"))), (json!("NonMigratable"), 0), "{id}");
+        assert!(error.as_str().unwrap().contains(remedy), "{error}");
+    }
+    // What Nova works on is waited for.
+    site.cloud.world().servers.get_mut("VERIFY_RESIZE").unwrap()["status"] = "REVERT_RESIZE".into();
+    let look = kube::api::Patch::Merge(json!({"metadata": {"annotations": {"look": "again"}}}));
+    site.api("Eviction").patch("hv-1", &kube::api::PatchParams::default(), &look).await.unwrap();
+    site.said("Eviction", "hv-1", "Evicting", "True", "Running").await;
+}

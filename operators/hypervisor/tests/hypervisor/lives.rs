@@ -95,7 +95,7 @@ async fn a_smoke_server_that_fails_aborts_and_is_deleted() {
 }
 
 #[tokio::test]
-async fn what_others_change_in_nova_is_asserted_again_and_what_they_disabled_stays() {
+async fn a_service_that_others_disabled_stays_disabled_through_a_maintenance() {
     let site = Site::open(|_| {}).await;
     site.ready("hv-1").await;
     site.cloud.world().services.get_mut("hv-1").unwrap()["status"] = "disabled".into();

@@ -128,7 +128,7 @@ async fn holds_and_certificates_are_made_with_the_rights_in_their_namespaces_and
         assert_eq!(condition(&status, name)["reason"], reason, "{status:#}");
     }
 
-    // What is not wanted any more goes.
+    // An agent that requested one would write it in turns with the operator; there is none, so what is there stays.
     let hypervisors = site.hypervisors();
     change(
         &hypervisors,
@@ -139,9 +139,15 @@ async fn holds_and_certificates_are_made_with_the_rights_in_their_namespaces_and
     .await;
     until(&deployments, "hold-hv-1", "is gone", |found| found.is_none()).await;
     until(&budgets, "hold-hv-1", "is gone", |found| found.is_none()).await;
-    until(&certificates, "libvirt-hv-1", "is gone", |found| found.is_none()).await;
     site.said("Hypervisor", "hv-1", "NodeHeld", "False", "LifecycleDisabled").await;
-    change(&hypervisors, "hv-1", "", json!({"spec": {"lifecycleEnabled": true}})).await;
+    site.said("Hypervisor", "hv-1", "CertificateIssued", "False", "NotSupported").await;
+    let status = site.status("Hypervisor", "hv-1").await;
+    let told = condition(&status, "CertificateIssued")["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("spec.createCertManagerCertificate: set it to false"), "{told}");
+    assert!(certificates.get("libvirt-hv-1").await.unwrap().metadata.deletion_timestamp.is_none());
+    let corrected = json!({"spec": {"lifecycleEnabled": true, "createCertManagerCertificate": false}});
+    change(&hypervisors, "hv-1", "", corrected).await;
+    site.said("Hypervisor", "hv-1", "CertificateIssued", "True", "Issued").await;
     site.said("Hypervisor", "hv-1", "NodeHeld", "False", "PodNotAvailable").await;
 
     // The hold is released when the host has left Nova.

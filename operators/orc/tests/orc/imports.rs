@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_operator_orc::Settings;
 use serde_json::{Value, json};
 
-use crate::kinds::{KINDS, fields, identity, import, prepared, prepared_with};
+use crate::kinds::{KINDS, fields, identity, import, prepared, prepared_with, references, referring};
 use crate::site::Site;
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -235,4 +235,65 @@ async fn an_imported_resource_that_is_deleted_is_reported_and_not_created() {
     let message = "resource has been deleted from OpenStack";
     site.said("Role", "reader", "Progressing", "False", "UnrecoverableError", message).await;
     assert_eq!(site.keystone.count("POST /roles"), 0);
+}
+
+/// Upstream reads the resource by the id in the status, or by the parts of the assignment, and does not look at the filter again.
+#[tokio::test]
+async fn a_resolved_import_stays_resolved_when_what_its_filter_refers_to_is_deleted() {
+    let site = prepared().await;
+    let sets = KINDS.iter().flat_map(|(kind, _)| references(kind).into_iter().map(|set| (*kind, set)));
+    for (number, (kind, set)) in sets.enumerate() {
+        let named = |prefix: &str| -> Vec<(&'static str, &'static str, String)> {
+            let name = |field: &str| format!("{prefix}-{number}-{}", field.to_lowercase());
+            set.iter().map(|(field, of)| (*field, *of, name(field))).collect()
+        };
+        let (pear, copy, real) = (format!("pear-{number}"), format!("copy-of-pear-{number}"), named("real"));
+        for (_, of, name) in &real {
+            site.managed(of, name, fields(of)).await;
+        }
+        let spec: Vec<(&str, String)> = real.iter().map(|(field, _, name)| (*field, name.clone())).collect();
+        site.managed(kind, &pear, referring(kind, &spec)).await;
+        let made = identity(&site.done(kind, &pear).await);
+
+        // The filter refers to imports, so that only objects are deleted and nothing in Keystone.
+        let mut filter = if kind == "ApplicationCredential" { json!({ "name": pear }) } else { json!({}) };
+        let mut looked_up = named("copy");
+        looked_up.retain(|(field, ..)| !["defaultProjectRef", "roleRefs", "accessRules"].contains(field));
+        for ((field, of, name), (.., original)) in looked_up.iter().zip(&real) {
+            site.import(of, name, json!({"filter": {"name": original}})).await;
+            filter[*field] = json!(name);
+        }
+        site.import(kind, &copy, json!({ "filter": filter })).await;
+        assert_eq!(identity(&site.done(kind, &copy).await), made, "{kind}");
+        for (_, of, name) in &looked_up {
+            site.delete(of, name).await;
+            site.gone(of, name).await;
+        }
+        // A new generation is looked at, whatever has been said of the one before.
+        site.patch(kind, &copy, json!({"spec": {"resyncPeriod": "1h"}})).await.unwrap();
+        assert_eq!(identity(&site.done(kind, &copy).await), made, "{kind}");
+    }
+}
+
+/// Keystone shows application credentials by user, and the status of one does not say whose it is.
+#[tokio::test]
+async fn a_resolved_import_of_another_users_credential_waits_for_the_user_and_is_not_taken_for_deleted() {
+    let site = prepared().await;
+    let id = site.status("User", "ada").await["id"].clone();
+    site.import("User", "copy", json!({"filter": {"name": "ada"}})).await;
+    site.managed("ApplicationCredential", "pear", fields("ApplicationCredential")).await;
+    site.done("ApplicationCredential", "pear").await;
+    let filter = json!({"userRef": "copy", "name": "pear"});
+    site.import("ApplicationCredential", "found", json!({ "filter": filter })).await;
+    let made = identity(&site.done("ApplicationCredential", "found").await);
+    site.delete("User", "copy").await;
+    site.gone("User", "copy").await;
+    // The user that signs in has no such credential.
+    site.keystone.fail("GET /users/u0/application_credentials/", 404, usize::MAX);
+    site.patch("ApplicationCredential", "found", json!({"spec": {"resyncPeriod": "1h"}})).await.unwrap();
+    let message = "Waiting for User/copy to be created";
+    site.said("ApplicationCredential", "found", "Progressing", "True", "Progressing", message).await;
+    assert_eq!(identity(&site.status("ApplicationCredential", "found").await), made);
+    site.import("User", "copy", json!({ "id": id })).await;
+    assert_eq!(identity(&site.done("ApplicationCredential", "found").await), made);
 }

@@ -114,6 +114,13 @@ impl Keystone {
         self.lock().faults.clear();
     }
 
+    /// The calls that change something, in their order.
+    #[allow(dead_code)] // Not every test that includes this file asks for it.
+    pub(crate) fn changes(&self) -> Vec<String> {
+        let is_change = |call: &&String| !call.starts_with("GET ") && *call != "POST /auth/tokens";
+        self.lock().log.iter().filter(is_change).cloned().collect()
+    }
+
     /// How many calls began like this.
     pub(crate) fn count(&self, call: &str) -> usize {
         self.lock().log.iter().filter(|logged| logged.starts_with(call)).count()

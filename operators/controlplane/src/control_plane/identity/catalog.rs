@@ -3,7 +3,7 @@
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::orc::{Endpoint, Service};
-use c5c3_kit::{Call, Child, Inputs, Step};
+use c5c3_kit::{Call, Child, Inputs, Ref, Step};
 use c5c3_openstack::Access;
 use c5c3_service::instance;
 use kube::api::DynamicObject;
@@ -77,6 +77,18 @@ fn entries(cloud: &Cloud) -> impl Iterator<Item = &'static Entry> {
 pub(super) fn questions(inputs: &Inputs<ControlPlane>, access: &Access) -> Option<Question> {
     let is_known = inputs.own::<Endpoint>().any(|endpoint| endpoint.data["status"]["id"].is_string());
     is_known.then(|| Question::Endpoints(access.clone()))
+}
+
+/// The first object that is left of a service's entry, in the order in which they go.
+pub(super) fn remaining(service: &Part, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Ref> {
+    let name = service.name;
+    let endpoints = ["public", "internal"].map(|interface| format!("{name}-{interface}"));
+    let endpoint = endpoints.into_iter().find(|name| inputs.own_named::<Endpoint>(name).is_some());
+    if let Some(endpoint) = endpoint {
+        return Some(Ref::namespaced::<Endpoint>(&cloud.namespace, endpoint));
+    }
+    let service = format!("{name}-service");
+    inputs.own_named::<Service>(&service).map(|_| Ref::namespaced::<Service>(&cloud.namespace, service))
 }
 
 /// The calls that put endpoints into the region: new ones, and those that were moved.

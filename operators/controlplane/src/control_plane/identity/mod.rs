@@ -11,6 +11,7 @@ mod catalog;
 mod foreign;
 mod imports;
 mod keystone;
+mod leaving;
 mod object;
 mod programs;
 mod status;
@@ -29,6 +30,7 @@ use super::reference;
 pub(crate) use catalog::{missing as missing_catalog, step as catalog};
 pub(crate) use imports::{missing as missing_imports, step as imports};
 pub(crate) use keystone::Keystone;
+pub(crate) use leaving::step as leaving;
 pub(super) use object::child;
 pub(super) use status::of as status;
 pub(crate) use users::{has_others, missing as missing_credentials, rotation, step as credentials};
@@ -67,6 +69,7 @@ pub(super) fn needs(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Vec<Ref> {
     let mut needs = users::needs(cloud);
     if cloud.has(&KORC) {
         needs.extend(access::needs(cloud, inputs));
+        needs.extend(leaving::needs(cloud, inputs));
     }
     needs
 }

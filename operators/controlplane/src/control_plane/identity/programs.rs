@@ -4,7 +4,9 @@
 use c5c3_api::c5c3::ServiceUser;
 
 use super::super::part::Part;
-use super::super::parts::{CREDENTIALS_CORTEX, CREDENTIALS_HA, CREDENTIALS_HYPERVISOR, CREDENTIALS_TEMPEST};
+use super::super::parts::{
+    CORTEX, CREDENTIALS_CORTEX, CREDENTIALS_HA, CREDENTIALS_HYPERVISOR, CREDENTIALS_TEMPEST, NOVA, TEMPEST,
+};
 use super::users::{Account, PART, ROLES};
 
 /// Nova's administrative calls (`os-services`, evacuations, live migrations to a host, servers of all projects) ask for the role
@@ -19,6 +21,8 @@ const CLOUDS: &[&str] = &["clouds.yaml"];
 pub(super) struct Program {
     /// The part with its user and its credential.
     pub(super) part: &'static Part,
+    /// The part that it is, or whose objects it acts on: its user is not needed after that.
+    pub(super) consumer: &'static Part,
     /// The Secret that it reads, unless a field or a flag names another one.
     pub(super) secret: &'static str,
     /// What it reads of that Secret.
@@ -29,15 +33,34 @@ pub(super) struct Program {
 
 /// The names of the Secrets are those that the programs read by default.
 pub(super) static PROGRAMS: &[Program] = &[
-    Program { part: &CREDENTIALS_TEMPEST, secret: "tempest-app-credential-secret", keys: CREDENTIAL, roles: &ROLES },
+    Program {
+        part: &CREDENTIALS_TEMPEST,
+        consumer: &TEMPEST,
+        secret: "tempest-app-credential-secret",
+        keys: CREDENTIAL,
+        roles: &ROLES,
+    },
     Program {
         part: &CREDENTIALS_HYPERVISOR,
+        consumer: &NOVA,
         secret: "hypervisor-operator-clouds-yaml",
         keys: CLOUDS,
         roles: ADMINISTERS,
     },
-    Program { part: &CREDENTIALS_HA, secret: "ha-operator-clouds-yaml", keys: CLOUDS, roles: ADMINISTERS },
-    Program { part: &CREDENTIALS_CORTEX, secret: "cortex-clouds-yaml", keys: CLOUDS, roles: ADMINISTERS },
+    Program {
+        part: &CREDENTIALS_HA,
+        consumer: &NOVA,
+        secret: "ha-operator-clouds-yaml",
+        keys: CLOUDS,
+        roles: ADMINISTERS,
+    },
+    Program {
+        part: &CREDENTIALS_CORTEX,
+        consumer: &CORTEX,
+        secret: "cortex-clouds-yaml",
+        keys: CLOUDS,
+        roles: ADMINISTERS,
+    },
 ];
 
 impl Program {
