@@ -50,9 +50,9 @@ test: $(CACHE)/bin/cargo-nextest helm kubectl packages promtool registry $(PYTHO
 	@rm -f $(REPORT)
 	cargo nextest run --workspace --locked --no-fail-fast; code=$$?; tools/flaky $(REPORT); exit $$code
 
-clouds: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run the two largest clouds, which `make test` leaves out; takes half an hour
+clouds: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run the two largest clouds, which `make test` leaves out, and a hundred servers by Cortex; takes an hour
 	@tools/room 20
-	cargo nextest run --workspace --locked --no-fail-fast --profile clouds
+	C5C3_CORTEX_BATCH=25 cargo nextest run --workspace --locked --no-fail-fast --profile clouds
 
 images: $(CACHE)/bin/cargo-nextest packages ## Build all images of all releases, start each and boot the tiny guest; takes minutes and 10 GB
 	cargo nextest run --locked --no-fail-fast -p c5c3-images --test running --test contents --run-ignored only

@@ -68,6 +68,11 @@ fn ready(kind: &str, name: &str) -> String {
     format!("kubectl -n cloud get {kind} {name} -o jsonpath='{{.status.conditions[?(@.type==\"Ready\")].status}}'")
 }
 
+/// How many servers are asked for at once. Each costs seconds of a processor, so that `make clouds` has more of them.
+fn batch() -> usize {
+    std::env::var("C5C3_CORTEX_BATCH").map_or(6, |batch| batch.parse().expect("C5C3_CORTEX_BATCH is a number"))
+}
+
 #[test]
 fn servers_go_where_cortex_says_and_it_says_why() {
     let cloud = up();
@@ -75,7 +80,7 @@ fn servers_go_where_cortex_says_and_it_says_why() {
     computes::register(&cloud);
     set_filters(&cloud, STEPS);
     servers::prepare(&cloud);
-    servers::each_is_on_the_first_host_of_its_decision(&cloud, 4, 25);
+    servers::each_is_on_the_first_host_of_its_decision(&cloud, 4, batch());
     a_step_with_a_wrong_name_is_refused_with_the_nearest(&cloud);
     a_filter_that_is_added_counts_at_once(&cloud);
     without_a_scheduler_novas_order_is_kept_or_no_host_is_found(&cloud);

@@ -50,8 +50,8 @@ pub(crate) fn serve(
     headers: &HeaderMap,
     version: &str,
 ) -> Result<Response<Body>, ApiError> {
-    if parts == ["v2"] && accepts_json(headers).is_err() && accepts(headers, &[PROTOBUF]) {
-        let mut reply = bytes_reply(StatusCode::OK, PROTOBUF, without_definitions(version));
+    if parts == ["v2"] && accepts_json(headers).is_err() && accepts(headers, &PROTOBUF) {
+        let mut reply = bytes_reply(StatusCode::OK, PROTOBUF[1], without_definitions(version));
         reply.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
         return Ok(reply);
     }
@@ -117,7 +117,11 @@ fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
 }
 
 /// The only format in which kubectl takes a document of version 2, which it wants for what version 3 does not have: a `List`.
-const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// It asks for the first, which is no media type that it could read in an answer: that has the second, as upstream's.
+const PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+];
 
 /// A document of version 2 in protobuf: what this server is, and no definitions. What kubectl finds no definition of it
 /// leaves to the server, which checks fields by the same schemas; definitions are in the document in JSON and in version 3.
