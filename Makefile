@@ -50,7 +50,7 @@ test: $(CACHE)/bin/cargo-nextest helm kubectl packages promtool registry $(PYTHO
 	@rm -f $(REPORT)
 	cargo nextest run --workspace --locked --no-fail-fast; code=$$?; tools/flaky $(REPORT); exit $$code
 
-clouds: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run the two largest clouds, which `make test` leaves out, and a hundred servers by Cortex; takes an hour
+clouds: $(CACHE)/bin/cargo-nextest kubectl packages $(PYTHON) ## Run the four largest clouds, which `make test` leaves out, and a hundred servers by Cortex; takes over an hour
 	@tools/room 20
 	C5C3_CORTEX_BATCH=25 cargo nextest run --workspace --locked --no-fail-fast --profile clouds
 

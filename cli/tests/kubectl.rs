@@ -30,7 +30,7 @@ fn a_list_is_applied_and_a_field_that_no_one_knows_is_refused_in_it() {
     let item =
         r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "listed"}, "data": {"colour": "blue"}}"#;
     it.ok(&format!(r#"echo '{{"apiVersion": "v1", "kind": "List", "items": [{item}]}}' > list.json"#));
-    it.fails("sed s/data/dates/ list.json | kubectl apply -f -", "unknown field \"dates\"");
+    it.fails("sed 's/\"data\"/\"dates\"/' list.json | kubectl apply -f -", "unknown field \"dates\"");
     it.says("kubectl apply -f list.json", "configmap/listed created");
     it.says("kubectl apply --server-side -f list.json", "configmap/listed serverside-applied");
     it.says("kubectl get cm listed -o jsonpath='{.data.colour}'", "blue");
