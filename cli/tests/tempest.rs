@@ -144,7 +144,7 @@ fn shows_its_catalog(cloud: &Cloud, policy: &str, answer: &str) {
     let ask = format!("curl -s -o answer -w '%{{http_code}}' -H @headers http://{address}:5000/v3/auth/catalog");
     it.eventually(&ask, answer);
     // The pods of before are gone, too.
-    it.ok("kubectl -n cloud rollout status deployment/keystone --timeout=170s");
+    it.ok("kubectl -n cloud rollout status deployment/keystone-api --timeout=170s");
     cloud.settle();
     it.says(&ask, answer);
 }
