@@ -96,7 +96,7 @@ impl UpstreamArgs {
         addresses
     }
 
-    /// Upstream serves metrics over TLS, to whom the API server allows it, unless it is told otherwise.
+    /// Upstream serves metrics over TLS, and authorizes clients by the API server, unless `--metrics-secure=false` is set.
     fn is_secure(&self) -> bool {
         self.metrics_secure.unwrap_or(true)
     }

@@ -105,7 +105,7 @@ pub fn search(machine: &Machine) {
     }
     let mut found = Vec::new();
     for (place, hay) in places(machine) {
-        found.extend(needles.within(&hay).into_iter().map(|name| format!("{name} is told in {place}")));
+        found.extend(needles.within(&hay).into_iter().map(|name| format!("{name} appears in {place}")));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

@@ -211,7 +211,7 @@ mod tests {
         let (state, mut made) = State::new(Duration::from_mins(10), Tokens::in_file("/nonexistent"), metrics);
 
         tokio::time::pause();
-        // While a blocking task runs, the clock moves when it is told to and not whenever nothing else is to be done.
+        // A paused clock advances by itself when all tasks are idle, but not while a blocking task runs.
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let holding = tokio::task::spawn_blocking(move || ended.recv());
         let (start, zero) = (Timestamp::now(), tokio::time::Instant::now());

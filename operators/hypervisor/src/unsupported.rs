@@ -1,5 +1,5 @@
 //! Fields of a Hypervisor's spec that no operator and no agent of this version acts on. Each that is set to another value than its
-//! default is told by its name, with what to do instead: a user who asks for something is told that it does not come.
+//! default is reported by name in a condition, with what to do instead.
 
 use c5c3_api::hypervisor::{Hypervisor, HypervisorSpec};
 use c5c3_kit::{Ref, Step, Wait};

@@ -24,7 +24,7 @@ fn certify(folder: &Path) {
     std::fs::write(folder.join("tls.key"), identity.key.expose_secret()).unwrap();
 }
 
-/// A client that trusts the authority of a folder and nobody else, and shows a token.
+/// A client that trusts only the authority of a folder, and sends a token.
 async fn client(address: SocketAddr, trusted: &Path, token: &str) -> Client {
     let config: Kubeconfig = serde_json::from_value(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "cortex",

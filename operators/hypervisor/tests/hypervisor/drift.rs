@@ -79,7 +79,7 @@ async fn aggregates_that_others_change_in_nova_are_put_back_additions_first() {
 async fn traits_that_others_remove_are_put_back_and_those_that_others_add_stay() {
     let site = resynced_often().await;
     let provider = site.status("Hypervisor", HOST).await["hypervisorId"].as_str().unwrap().to_owned();
-    // The trait of others has to exist, as any that a provider has.
+    // Placement refuses a trait that does not exist.
     site.cloud.world().traits.insert("CUSTOM_OF_OTHERS".into());
     set_traits(&site, &provider, json!(["CUSTOM_OF_OTHERS", "HW_CPU_X86_AVX2"]));
     let traits = || site.cloud.world().providers[&provider]["traits"].clone();
