@@ -243,12 +243,17 @@ fn database(
     plan.step(step.done(format!("{} members, {leader} leads", decision.ready)))
 }
 
-/// What the StatefulSet lacks, such as pods of its new version.
+/// What the StatefulSet lacks, such as pods of its new version. It was read before this pass changes it: a set that still has the old
+/// image is complete only in its old version.
 fn rollout(layout: &Layout, database: Database, live: Option<&DynamicObject>) -> Option<Wait> {
     let set = Ref::namespaced::<StatefulSet>(&layout.namespace, layout.named(database.short()));
-    match live {
-        Some(live) => readiness::wait(&set, live),
-        None => Some(Wait::on(&set).absent()),
+    let Some(found) = live else { return Some(Wait::on(&set).absent()) };
+    let wanted = layout.ovn_image();
+    match live_image(live, SERVER) {
+        Some(image) if *image != wanted => {
+            Some(Wait::on(&set).condition(format!("runs {wanted}")).now(format!("runs {image} still")))
+        }
+        _ => readiness::wait(&set, found),
     }
 }
 
