@@ -170,6 +170,16 @@ impl Executor<'_> {
         }
         let mut waits = Vec::new();
         for child in &step.children {
+            if child.in_order && !waits.is_empty() {
+                match self.presence(child).await {
+                    Ok(presence) if self.held_back(child, &presence).is_some() => continue,
+                    Ok(_) => {}
+                    Err(error) => {
+                        waits.push(pass.applied.refused(error)?);
+                        break;
+                    }
+                }
+            }
             match self.child(child, step, None, pass).await {
                 Ok(wait) => waits.extend(wait.filter(|_| !child.readiness_optional)),
                 Err(error) => {

@@ -40,6 +40,8 @@ pub struct Child {
     pub adoptable: bool,
     /// Whether its step is done although the object is not ready: nothing depends on it.
     pub readiness_optional: bool,
+    /// Whether it is created when those before it are ready; see [`Child::in_order`].
+    pub in_order: bool,
     /// What there is to say when it is waited for.
     pub because: Option<String>,
     /// What to do if an object of that name belongs to another owner; see [`Child::on_conflict`].
@@ -83,6 +85,7 @@ impl Child {
             basis: Basis::Any,
             adoptable: false,
             readiness_optional: false,
+            in_order: false,
             because: None,
             on_conflict: None,
         }
@@ -141,6 +144,12 @@ impl Child {
     /// Does not wait for the object to be ready.
     pub fn readiness_optional(self) -> Self {
         Self { readiness_optional: true, ..self }
+    }
+
+    /// Creates the object, and changes its version, when those before it in its step are ready. Otherwise all children of a step are
+    /// made at once.
+    pub fn in_order(self) -> Self {
+        Self { in_order: true, ..self }
     }
 
     /// Says why the object is needed, or what it needs, to who waits for it.

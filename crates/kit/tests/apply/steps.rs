@@ -164,6 +164,24 @@ async fn a_blocked_step_stops_at_the_first_child_that_it_may_not_create() {
 }
 
 #[tokio::test]
+async fn a_child_in_order_is_created_when_those_before_it_are_ready_and_changed_at_any_time() {
+    let ground = Ground::new();
+    let plan = |key: &str| {
+        let mill = step("mill", &[]).child(deployment("mill", "mill:1"));
+        Plan::new().step(mill.child(secret("ledger", key).in_order()).child(secret("sack", key)))
+    };
+    let applied = ground.apply(&plan("b25l")).await;
+    assert_eq!(ground.names("Secret"), ["sack"], "the mill is not ready");
+    assert!(applied.outcomes[0].waits[0].message(None).contains("mill"), "{:?}", applied.outcomes);
+    ground.roll_out("mill", true);
+    assert!(ground.apply(&plan("b25l")).await.is_done());
+    assert_eq!(ground.names("Secret"), ["ledger", "sack"]);
+    ground.roll_out("mill", false);
+    ground.apply(&plan("dHdv")).await;
+    assert_eq!(ground.get("Secret", "ledger").unwrap()["data"]["key"], "dHdv");
+}
+
+#[tokio::test]
 async fn a_partial_plan_deletes_nothing() {
     let ground = contracting().await;
     let partial = Plan { partial: true, ..Plan::new().step(step("key", &[]).child(secret("key", "b25l"))) };

@@ -70,6 +70,7 @@ fn each_program_has_a_user_with_the_role_admin_alone_and_a_restricted_credential
         assert_eq!(rotation["targetServiceUser"], object.as_str());
         assert_eq!(rotation["targetSecretRef"], json!({ "name": secret }));
         assert_eq!(rotation["rotationType"], "applicationCredential");
+        assert_eq!(rotation["roles"], json!(["admin-role"]), "{user}: one that is assigned later would be missing");
         assert_eq!(rotation["unrestricted"], Value::Null, "{user} could make credentials that outlive a rotation");
     }
 }

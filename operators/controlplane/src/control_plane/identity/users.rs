@@ -202,11 +202,12 @@ impl Account {
         if let Some(secret) = self.secret {
             spec["targetSecretRef"] = json!({ "name": secret });
         }
-        if !self.credential_roles.is_empty() {
-            spec["roles"] = self.credential_roles.iter().map(|role| imports::role(role)).collect();
-        }
+        // A credential has the roles that its user has when it is made, and gets none that is assigned later. So they are named, and
+        // there by then; another one in the list is a reason to replace the credential.
+        let roles = if self.credential_roles.is_empty() { &self.roles } else { &self.credential_roles };
+        spec["roles"] = roles.iter().map(|role| imports::role(role)).collect();
         let child = self.is_credential_made.then(|| child::<CredentialRotation>(cloud, &self.rotation(), &spec));
-        child.map(|child| self.in_turn(child))
+        child.map(|child| self.in_turn(child).in_order())
     }
 
     fn add(&self, step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Step {
