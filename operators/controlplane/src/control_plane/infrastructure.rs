@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::cloud::Cloud;
 use super::part::Part;
 use super::parts::{MARIADB, RABBITMQ};
-use super::{images, ovn, own, reference};
+use super::{bundle, images, ovn, own, reference};
 
 /// The Secret with the password of MariaDB's root, key `password`.
 pub(super) const ROOT_SECRET: &str = "mariadb-root-credentials";
@@ -60,7 +60,7 @@ pub(super) fn mariadb(step: Step, cloud: &Cloud, inputs: &Inputs<ControlPlane>) 
     if cloud.is_monitored() && !cloud.pull_secrets().is_empty() {
         mariadb.object.data["spec"]["metrics"]["exporter"] = json!({"imagePullSecrets": cloud.pull_secrets()});
     }
-    step.child(root(cloud, inputs)).child(mariadb)
+    step.child(root(cloud, inputs)).child(mariadb).children(bundle::child(cloud, inputs))
 }
 
 /// Passes on the Secrets that images are pulled with, to an object of another project that has a field for them there.

@@ -2,6 +2,7 @@
 //! services, which their own operators act on.
 
 mod accounts;
+mod bundle;
 mod ceph;
 mod cloud;
 mod hypervisors;
@@ -25,7 +26,7 @@ mod spec;
 use std::sync::Arc;
 use std::time::Duration;
 
-use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::c5c3::{ControlPlane, SecretAggregate};
 use c5c3_api::ext::cert_manager::{Certificate, ClusterIssuer, Issuer};
 use c5c3_api::ext::rook::{CephBlockPool, CephClient, CephCluster};
 use c5c3_api::openstack::Keystone;
@@ -77,6 +78,7 @@ impl Controller for ControlPlanes {
             KindRef::of::<PodDisruptionBudget>(),
             KindRef::of::<NetworkPolicy>(),
             KindRef::of::<CephClient>(),
+            KindRef::of::<SecretAggregate>(),
         ];
         PARTS.iter().filter_map(|part| part.kind()).chain(beside).chain(identity::kinds()).collect()
     }
@@ -114,6 +116,7 @@ impl Controller for ControlPlanes {
         let rivals = rival::needs(&cloud, inputs);
         own.chain(infrastructure::needs(&cloud))
             .chain(accounts::needs(&cloud))
+            .chain([bundle::reference(&cloud)])
             .chain(ceph::needs(&cloud, inputs))
             .chain(policies::reference(&cloud))
             .chain(identity::needs(&cloud, inputs))

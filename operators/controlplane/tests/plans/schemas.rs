@@ -19,11 +19,11 @@ fn check(object: &Value, there: &[Value]) -> usize {
 #[test]
 fn whatever_is_written_is_accepted_and_loses_nothing() {
     let there = [storage_class("ceph-rbd"), issuer("letsencrypt-prod")];
-    assert_eq!(check(&example("controlplane-small.yaml"), &[]), 3);
-    assert_eq!(check(&example("controlplane-full.yaml"), &there), 81);
+    assert_eq!(check(&example("controlplane-small.yaml"), &[]), 4);
+    assert_eq!(check(&example("controlplane-full.yaml"), &there), 82);
     let mut deleted = example("controlplane-full.yaml");
     deleted["spec"]["deletionPolicy"] = "Delete".into();
-    assert_eq!(check(&deleted, &there), 81);
+    assert_eq!(check(&deleted, &there), 82);
     let brownfield = lab(&json!({
         "infrastructure": {
             "mariadb": {"host": "db.example.org"},
