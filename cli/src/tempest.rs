@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::ClusterArgs;
 use crate::cluster::block_on;
+use crate::status::pods::{Halted, halt};
 use crate::status::{Asked, Object, World};
 use crate::{Done, print, target};
 
@@ -218,14 +219,26 @@ impl Followed {
         }
     }
 
-    /// How many tests have ended, by the last lines of the run's log. That nothing is known is no failure.
+    /// How many tests have ended, by the last lines of the run's log, or why its pod does not run. That nothing is known is no failure.
     async fn count(&self, job: Option<&str>) -> Option<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let params = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", job?));
         let pod = pods.list(&params).await.ok()?.items.into_iter().next()?;
+        if let Some(why) = held_up(&serde_json::to_value(&pod).ok()?) {
+            return Some(why);
+        }
         let params = LogParams { tail_lines: Some(40), ..LogParams::default() };
         counted(&pods.logs(&pod.name_any(), &params).await.ok()?)
     }
+}
+
+/// Why the pod of a run does not run; none if it does, or is about to.
+fn held_up(pod: &Value) -> Option<String> {
+    let mut statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let Halted { reason, message, .. } = statuses.find_map(halt)?;
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+    Some(format!("pod/{name} does not run: {reason}: {message}; c5c3 why pod/{name} -n {namespace}"))
 }
 
 /// The last count in a log, in words.
@@ -337,6 +350,19 @@ mod tests {
     fn the_exit_code_tells_failed_tests_from_a_run_that_could_not_be() {
         let code = |outcome: &str| super::code(&status(outcome, 0, &[], None));
         assert_eq!(["Passed", "Failed", "TimedOut", "Error", ""].map(code), [0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn a_pod_that_does_not_run_is_told_with_its_reason() {
+        let pod = |state: Value| {
+            json!({"metadata": {"name": "run-1", "namespace": "cloud"},
+            "status": {"containerStatuses": [{"name": "tempest", "state": state}]}})
+        };
+        assert_eq!(held_up(&pod(json!({"running": {}}))), None);
+        assert_eq!(held_up(&pod(json!({"waiting": {"reason": "ContainerCreating"}}))), None);
+        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}});
+        let said = "pod/run-1 does not run: ImagePullBackOff: no such image; c5c3 why pod/run-1 -n cloud";
+        assert_eq!(held_up(&pod(waiting)).as_deref(), Some(said));
     }
 
     #[test]

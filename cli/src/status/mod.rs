@@ -8,7 +8,7 @@ mod logs;
 mod names;
 mod overview;
 mod placement;
-mod pods;
+pub(crate) mod pods;
 mod reach;
 mod read;
 #[cfg(test)]

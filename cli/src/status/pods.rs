@@ -29,7 +29,8 @@ pub(crate) fn halted(pod: &Object) -> Vec<Halted<'_>> {
     lists.iter().flat_map(|list| pod.list(list)).filter_map(halt).collect()
 }
 
-fn halt(status: &Value) -> Option<Halted<'_>> {
+/// A container that does not run, by its status.
+pub(crate) fn halt(status: &Value) -> Option<Halted<'_>> {
     let text = |value: &'_ Value, field: &str| -> Option<String> { value[field].as_str().map(ToOwned::to_owned) };
     let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
     let (waiting, terminated) = (&state["waiting"], &state["terminated"]);
