@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use c5c3_api::blocks::{Condition, ConditionStatus};
 use c5c3_api::hypervisor::{Eviction, EvictionInstance, EvictionInstanceState, Hypervisor, Maintenance};
+use c5c3_operator_hypervisor::left_alone;
 use clap::Args as ClapArgs;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
@@ -202,9 +203,15 @@ pub(crate) fn drain(args: &DrainArgs) -> Done {
     })?
 }
 
-/// Why a host is not drained. In maintenance `ha` there never is an Eviction.
+/// Why a host is not drained. In maintenance `ha`, and of a host that is left alone, there never is an Eviction.
 fn refused(host: &Hypervisor) -> Option<String> {
     let name = host.name_any();
+    if let Some(alone) = left_alone(host) {
+        return Some(format!(
+            "{name} is left alone, and none of its servers is moved: {}; {}",
+            alone.now, alone.remedy
+        ));
+    }
     (host.spec.maintenance == Maintenance::Ha).then(|| {
         format!(
             "the maintenance of {name} is ha: high availability looks after its servers, and none is drained; end it first: \
@@ -386,6 +393,14 @@ mod tests {
         assert_eq!(refused(&host), None);
         host.spec.maintenance = Maintenance::Ha;
         assert!(refused(&host).unwrap().starts_with("the maintenance of hv-1 is ha"));
+    }
+
+    #[test]
+    fn a_host_that_is_left_alone_is_not_drained() {
+        let mut host = host(json!({}));
+        host.spec.lifecycle_enabled = false;
+        let why = refused(&host).unwrap();
+        assert!(why.contains("spec.lifecycleEnabled is false; set spec.lifecycleEnabled to true"), "{why}");
     }
 
     #[test]

@@ -9,12 +9,13 @@ use crate::node::ROLE_REMOVED;
 
 /// Why a host is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeftAlone {
+pub struct LeftAlone {
     /// The reason of conditions.
     pub(crate) reason: &'static str,
     /// What is.
-    pub(crate) now: &'static str,
-    remedy: &'static str,
+    pub now: &'static str,
+    /// What a person can do.
+    pub remedy: &'static str,
 }
 
 /// Asked for by the spec.
@@ -32,7 +33,7 @@ pub(crate) const ROLE_LOST: LeftAlone = LeftAlone {
 };
 
 /// Why the operator leaves a host alone; none if it may act.
-pub(crate) fn left_alone(object: &Hypervisor) -> Option<LeftAlone> {
+pub fn left_alone(object: &Hypervisor) -> Option<LeftAlone> {
     if !object.spec.lifecycle_enabled {
         return Some(LIFECYCLE);
     }

@@ -31,6 +31,7 @@ use c5c3_openstack::{Clients, Options};
 
 use cloud::Cloud;
 pub use elsewhere::{certificate_access, event_access, hold_access};
+pub use left_alone::{LeftAlone, left_alone};
 pub use settings::{CloudSecret, Drain, Hold, Issuer, Settings, Smoke};
 
 /// The field manager, and the value of the ownership label. It must never change.

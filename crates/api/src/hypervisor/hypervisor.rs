@@ -71,14 +71,16 @@ use crate::catalog::Rules;
         .message("is of a host that is being terminated and cannot be changed; only maintenance may be set to ha")
 )]
 pub struct HypervisorSpec {
-    /// Version of the operating system that is wanted; `latest` for the newest. The host stays as it is when absent.
+    /// Version of the operating system that is wanted; `latest` for the newest. Nothing of this version acts on it: a condition says so
+    /// when it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub version: Option<String>,
-    /// Whether the host reboots by itself after an update of the operating system.
+    /// Whether the host reboots by itself after an update of the operating system. Nothing of this version acts on it: a condition says so
+    /// when it is true.
     #[serde(default)]
     pub reboot: bool,
-    /// Whether instances are moved away before a reboot.
+    /// Whether instances are moved away before a reboot. Nothing of this version acts on it: a condition says so when it is false.
     #[serde(default = "yes")]
     pub evacuate_on_reboot: bool,
     /// Whether the operator may act on the host at all: onboard it, set traits and aggregates, take it out of Nova.
@@ -110,10 +112,11 @@ pub struct HypervisorSpec {
     /// Whether instances are restarted elsewhere when the host fails, and in place when they crash.
     #[serde(default = "yes")]
     pub high_availability: bool,
-    /// Whether the host's agent requests its own libvirt certificate from cert-manager.
+    /// Whether the host's agent requests its own libvirt certificate from cert-manager. No agent of this version does: a condition says so
+    /// when it is true.
     #[serde(default)]
     pub create_cert_manager_certificate: bool,
-    /// Whether the host's agent installs the libvirt certificate.
+    /// Whether the host's agent installs the libvirt certificate. No agent of this version does: a condition says so when it is false.
     #[serde(default = "yes")]
     pub install_certificate: bool,
     /// Why the host is taken out of service; empty when it is not.
