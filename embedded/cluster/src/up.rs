@@ -483,3 +483,23 @@ fn unready(node: &Node) -> String {
         None => "it has not said whether it is".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_rustls::rustls::pki_types::CertificateDer;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_node_proves_itself_with_is_in_force_as_long_as_a_cluster_may_run() {
+        let home = tempfile::tempdir().unwrap();
+        let server = Server::start(Config::new(Storage::Memory)).await.unwrap();
+        let files = serving(home.path());
+        prove(&server, &["lion"], &files).unwrap();
+        let certificate = CertificateDer::from_pem_slice(&std::fs::read(&files.certificate).unwrap()).unwrap();
+        let in_nine_years = now() + Duration::from_hours(24 * 365 * 9);
+        assert_eq!(c5c3_auth::certificate_user(&certificate, in_nine_years).unwrap().name, "lion");
+        server.stop().await;
+    }
+}

@@ -130,3 +130,23 @@ fn cluster_env(wanted: &Wanted) -> String {
         wanted.replicas
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::mariadb;
+
+    #[test]
+    fn a_commit_that_was_answered_survives_a_power_cut_unless_less_is_asked_for() {
+        let asked = "innodb_flush_log_at_trx_commit = 2";
+        let spec = json!({"storage": {"ephemeral": true}, "myCnf": format!("[mariadbd]\n{asked}\n")});
+        let file = server_cnf(&Wanted::of(&mariadb(spec)).unwrap());
+        let at =
+            |line: &str| file.lines().position(|found| found == line).unwrap_or_else(|| panic!("no {line}: {file}"));
+        // The last of two lines counts.
+        assert!(at("innodb_flush_log_at_trx_commit = 1") < at(asked));
+        at("sync_binlog = 1");
+    }
+}
