@@ -44,6 +44,9 @@ spec:
 fn a_cloud_has_its_catalog_its_users_and_their_credentials_by_itself() {
     let cloud = Cloud::up(CONTROL_PLANE);
     every_endpoint_has_the_region(&cloud);
+    a_request_is_logged_with_its_id(&cloud);
+    the_infrastructures_passwords_are_in_one_secret(&cloud);
+    a_credential_has_all_roles_of_its_user(&cloud);
     cloud.machine.eventually(&format!("{} | tail -n 1", cloud::client("resource provider list -f json")), "[]");
     cloud::passwords::are_in_no_pod_of(&cloud, &["placement"]);
     what_is_changed_by_hand_comes_back(&cloud);
@@ -67,6 +70,28 @@ fn every_endpoint_has_the_region(cloud: &Cloud) {
     assert!(listed.iter().all(|row| row["Region"] == "RegionOne"), "{listed:#?}");
     let of_placement = listed.iter().filter(|row| row["Service Type"] == "placement").count();
     assert_eq!(of_placement, 2, "{listed:#?}");
+}
+
+fn a_request_is_logged_with_its_id(cloud: &Cloud) {
+    let log = "kubectl -n cloud logs deployment/keystone-api -c api";
+    let line = r#"'GET /v3/endpoints" 200 .* req-[0-9a-f-]*$'"#;
+    cloud.machine.eventually(&format!("{log} | grep -q {line} && echo found"), "found");
+}
+
+fn the_infrastructures_passwords_are_in_one_secret(cloud: &Cloud) {
+    let value = |secret: &str, key: &str| {
+        format!("kubectl -n cloud get secret {secret} -o jsonpath='{{.data.{key}}}' | base64 -d")
+    };
+    let password = cloud.machine.ok(&value("mariadb-root-credentials", "password"));
+    assert!(!password.is_empty());
+    cloud.machine.eventually(&value("openstack-credentials", "MARIADB_PASSWORD"), &password);
+}
+
+/// Also the one that is assigned last. Without the role `service`, tokens beside those of clients are refused.
+fn a_credential_has_all_roles_of_its_user(cloud: &Cloud) {
+    let roles = "kubectl -n cloud get applicationcredential placement-app-credential-v1 \
+        -o jsonpath='{range .status.resource.roles[*]}{.name}{\"\\n\"}{end}'";
+    cloud.machine.eventually(&format!("{roles} | grep -x -e admin -e service | sort | xargs"), "admin service");
 }
 
 fn what_is_changed_by_hand_comes_back(cloud: &Cloud) {

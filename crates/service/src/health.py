@@ -22,7 +22,7 @@ def database(connection):
     import pymysql
 
     try:
-        patience = {"connect_timeout": 2, "read_timeout": 2, "write_timeout": 2}
+        patience = {"connect_timeout": 5, "read_timeout": 5, "write_timeout": 5}
         with pymysql.connect(**connection, **patience) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT 1")
             return None
@@ -39,7 +39,7 @@ def any_of(addresses):
 
 def accepts(host, port):
     try:
-        socket.create_connection((host, port), timeout=2).close()
+        socket.create_connection((host, port), timeout=5).close()
         return True
     except OSError:
         return False

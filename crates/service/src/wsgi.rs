@@ -44,10 +44,13 @@ const UPLOAD_PIECE_BYTES: i32 = 64 << 20;
 /// The longest that a request may take, unless a service or a spec says otherwise; a worker that is stuck is replaced after it.
 pub const HARAKIRI_SECONDS: i32 = 60;
 
-/// How requests are logged: nothing of a query, which may hold a secret.
-const ACCESS_TEXT: &str =
-    "%(addr) \"%(method) %(var.PATH_INFO)\" %(status) %(rsize) %(msecs)ms %(var.HTTP_X_OPENSTACK_REQUEST_ID)";
-const ACCESS_JSON: &str = "{\"time\":\"%(ltime)\",\"client\":\"%(addr)\",\"method\":\"%(method)\",\"path\":\"%(var.PATH_INFO)\",\"status\":%(status),\"bytes\":%(rsize),\"milliseconds\":%(msecs)}";
+/// How requests are logged: nothing of a query, which may hold a secret. The last word is the id that the service gave the request,
+/// which its own logs and its answer have.
+const ACCESS_TEXT: &str = "%(addr) \"%(method) %(var.PATH_INFO)\" %(status) %(rsize) %(msecs)ms %(var.C5C3_REQUEST_ID)";
+const ACCESS_JSON: &str = "{\"time\":\"%(ltime)\",\"client\":\"%(addr)\",\"method\":\"%(method)\",\"path\":\"%(var.PATH_INFO)\",\"status\":%(status),\"bytes\":%(rsize),\"milliseconds\":%(msecs),\"request\":\"%(var.C5C3_REQUEST_ID)\"}";
+
+/// Keeps the id of a request from the header of its answer, for the log.
+const REQUEST_ID: &str = "collect-header = X-Openstack-Request-Id C5C3_REQUEST_ID";
 
 /// A WSGI application.
 #[derive(Clone, Debug)]
@@ -167,8 +170,8 @@ impl Wsgi {
         let Self { folder, processes, threads, harakiri, .. } = self;
         let logs = match self.access_log {
             None => "disable-logging = true".to_owned(),
-            Some(LogFormat::Text) => format!("log-format = {ACCESS_TEXT}"),
-            Some(LogFormat::Json) => format!("log-format = {ACCESS_JSON}"),
+            Some(LogFormat::Text) => format!("{REQUEST_ID}\nlog-format = {ACCESS_TEXT}"),
+            Some(LogFormat::Json) => format!("{REQUEST_ID}\nlog-format = {ACCESS_JSON}"),
         };
         let mut more = String::new();
         if *harakiri > 0 {
@@ -276,11 +279,12 @@ impl Wsgi {
                 failure_threshold: Some(300),
                 ..Probe::default()
             }),
+            // Patient: to take a slow pod out gives its load to the others, which are as slow, and a pod alone then refuses everybody.
             readiness_probe: Some(Probe {
                 http_get: Some(health(health::READY_PATH)),
                 period_seconds: Some(5),
-                timeout_seconds: Some(5),
-                failure_threshold: Some(2),
+                timeout_seconds: Some(12),
+                failure_threshold: Some(3),
                 ..Probe::default()
             }),
             // The listening socket, and not an answer: neither a lost database nor a burst of requests ends a pod.
