@@ -17,6 +17,7 @@ const MOST: usize = 4;
 pub(crate) fn trees(world: &World, asked: &[&Object]) -> Vec<Tree> {
     let waiting = asked.iter().filter(|object| is_down(object));
     let mut trees: Vec<Tree> = waiting.map(|object| Search { world }.explain(object, &[])).collect();
+    trees.extend(asked.iter().filter(|object| !is_down(object)).filter_map(|object| run_held_up(world, object)));
     if !trees.is_empty() {
         trees.extend(world.nodes_down().map(|(node, message)| {
             let tree = Tree::new(node.reference.short(), format!("NotReady: {message}"));
@@ -24,6 +25,15 @@ pub(crate) fn trees(world: &World, asked: &[&Object]) -> Vec<Tree> {
         }));
     }
     trees
+}
+
+/// Why a run of tests does not start. The object is ready all the same: the next run may go.
+fn run_held_up(world: &World, object: &Object) -> Option<Tree> {
+    let pods = if object.kind() == "Tempest" { world.below(object, "Pod") } else { Vec::new() };
+    let is_held_up = |pod: &&Object| pod.text("/status/phase") == Some("Pending") && !pods::halted(pod).is_empty();
+    let pod = pods.into_iter().find(is_held_up)?;
+    let tree = Tree::new(label(object, &[]), "its run does not start".to_owned());
+    Some(tree.children(vec![Search { world }.explain(pod, &[object])]))
 }
 
 /// The objects that are explained without a name: ControlPlanes, or what of ours there is when there are none.

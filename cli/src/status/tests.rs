@@ -96,6 +96,26 @@ fn keystone(waits: &Value) -> Value {
 }
 
 #[test]
+fn a_run_of_tests_whose_image_cannot_be_pulled() {
+    let ready = json!({"type": "Ready", "status": "True", "observedGeneration": 1});
+    let tempest = json!({"status": {"activeJob": "smoke-run-1", "observedGeneration": 1, "conditions": [ready]}});
+    let waiting = json!({"reason": "ImagePullBackOff", "message": "not found"});
+    let container = json!({"name": "tempest", "image": "ghcr.io/c5c3/tempest:45.0.0", "state": {"waiting": waiting}});
+    let world = world(vec![
+        object("tempest.openstack.c5c3.io/v1alpha1", "Tempest", "smoke", "", &tempest),
+        object("batch/v1", "Job", "smoke-run-1", "tempest-smoke", &json!({"status": {"active": 1}})),
+        pod(
+            "smoke-run-1-x",
+            "job-smoke-run-1",
+            &json!({"status": {"phase": "Pending", "containerStatuses": [container]}}),
+        ),
+    ]);
+    let asked: Vec<&Object> = world.of_kind("Tempest").collect();
+    let told = text(&cause::trees(&world, &asked), &world);
+    assert!(told.contains("its run does not start") && told.contains("ghcr.io/c5c3/tempest:45.0.0"), "{told}");
+}
+
+#[test]
 fn a_storage_class_that_is_not_there() {
     let claim = json!({"spec": {"storageClassName": "gold"}, "status": {"phase": "Pending"}});
     let event = json!({"involvedObject": {"kind": "PersistentVolumeClaim", "name": "storage-mariadb-0"}, "type": "Warning",
