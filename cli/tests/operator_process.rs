@@ -123,6 +123,28 @@ async fn complete(client: kube::Client) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn providers_install_their_kinds_on_the_cluster_of_a_kubeconfig_and_act_on_objects_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Apiserver::start(folder.path(), &["--in-memory", "--listen", "127.0.0.1:0"]);
+    let log = folder.path().join("providers.log");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_c5c3"));
+    command.args(["providers", "--kubeconfig"]).arg(&server.kubeconfig).stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+    let _providers = Operator { child, log };
+
+    let client = connect(&server.kubeconfig).await;
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("cache.cs.sap.com", "v1alpha1", "Valkey"));
+    let valkeys = Api::<DynamicObject>::namespaced_with(client.clone(), "default", &kind);
+    let valkey = json!({"apiVersion": "cache.cs.sap.com/v1alpha1", "kind": "Valkey", "metadata": {"name": "larder"},
+        "spec": {"replicas": 1}});
+    let valkey: DynamicObject = serde_json::from_value(valkey).unwrap();
+    soon("the kind is served", async || valkeys.create(&PostParams::default(), &valkey).await.ok()).await;
+    let secrets = Api::<Secret>::namespaced(client, "default");
+    let made = await_condition(secrets, "valkey-larder-binding", |secret: Option<&Secret>| secret.is_some());
+    tokio::time::timeout(Duration::from_mins(2), made).await.expect("in time").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_gets_over_faults_and_nothing_is_left_behind() {
     let (folder, server, cluster) = stage().await;
     let port = cluster.listen().unwrap();
