@@ -78,6 +78,7 @@ pub(crate) fn kinds() -> Vec<KindRef> {
         KindRef::of::<orc::ApplicationCredential>(),
         KindRef::of::<orc::Domain>(),
         KindRef::of::<orc::Endpoint>(),
+        KindRef::of::<orc::Group>(),
         KindRef::of::<orc::Project>(),
         KindRef::of::<orc::Role>(),
         KindRef::of::<orc::RoleAssignment>(),
