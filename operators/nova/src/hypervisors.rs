@@ -79,6 +79,8 @@ pub(crate) fn conf(spec: &NovaSpec, resolved: &Resolved, cell: &str) -> Result<I
         conf.set("libvirt", "rbd_user", pool.user.as_str())?;
         conf.set("libvirt", "rbd_secret_uuid", pool.secret_uuid().to_string())?;
         default(&mut conf, "libvirt", "hw_disk_discard", "unmap")?;
+        // The folder of an instance that was evacuated would stay, and refuse it when it comes back.
+        default(&mut conf, "workarounds", "ensure_libvirt_rbd_instance_dir_cleanup", "true")?;
     }
     compute::configure(spec, &mut conf)?;
     Ok(conf)
