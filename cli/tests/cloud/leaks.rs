@@ -14,6 +14,7 @@ use crate::machine::Machine;
 /// Keys whose values are public: certificates, where a server is and what its accounts are called, what a Ceph is called, and
 /// the ids of application credentials, which K-ORC's objects have in their status.
 const PUBLIC: &[&str] = &[
+    "RABBITMQ_USERNAME",
     "application_credential_id",
     "auth_url",
     "ca.crt",
