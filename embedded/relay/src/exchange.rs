@@ -29,7 +29,7 @@ where
             // The server closed it behind its answer.
             Ok(()) => answered.await,
             // Why it broke says more than that no answer came.
-            Err(error) => answered.await.or_else(|_| Err(error.into())),
+            Err(error) => answered.await.map_err(|_| error.into()),
         },
     }
 }
