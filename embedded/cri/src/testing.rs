@@ -15,8 +15,9 @@ use crate::{Addresses, Containerd, Instance, Programs, Runtime, Settings, Site, 
 
 /// As many tests may run at the same time, in all processes of this machine.
 const SLOTS: u8 = 40;
-/// The first of the ranges `10.N.0.0/16`; each slot takes three.
-const FIRST_RANGE: u8 = 130;
+/// The first of the ranges `10.N.0.0/16`; each slot takes three. Below it, from 123 on, is room for four whole clusters, of tests and
+/// of whoever runs them.
+const FIRST_RANGE: u8 = 135;
 /// Debian's `busybox-static`.
 const BUSYBOX: &str = "/bin/busybox";
 
