@@ -18,7 +18,7 @@ use crate::{PATIENCE, Stage, ready_is};
 pub(crate) const LIVES: usize = 300;
 
 /// Fewer changes than any installation makes.
-const LEAST_DEATHS: usize = 20;
+const LEAST_DEATHS: usize = 15;
 
 impl<S: Service> Stage<S>
 where
