@@ -133,8 +133,8 @@ fn without_definitions(version: &str) -> Vec<u8> {
 
 /// A field of a protobuf message that holds fewer than 128 bytes.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
-    let content = &content[..content.len().min(127)];
-    [&[number << 3 | 2, content.len() as u8][..], content].concat()
+    let length = u8::try_from(content.len()).unwrap_or(u8::MAX).min(127);
+    [&[number << 3 | 2, length][..], &content[..usize::from(length)]].concat()
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ mod tests {
         for length in ["Content-Length: 4\r\n", "Connection: close\r\n"] {
             let (ours, theirs) = tokio::io::duplex(64);
             let answer = format!("HTTP/1.1 200 OK\r\n{length}\r\nripe");
-            let (answer, _) = tokio::join!(exchange(ours, request(), text), async {
+            let (answer, ()) = tokio::join!(exchange(ours, request(), text), async {
                 drop(say(theirs, &answer).await);
             });
             assert_eq!(answer.unwrap(), "ripe");

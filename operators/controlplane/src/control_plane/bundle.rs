@@ -27,14 +27,14 @@ pub(super) fn child(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Chil
         return None;
     }
     let sources: Vec<SecretSource> = [
-        source(cloud, &MARIADB, ROOT_SECRET.into(), &[("password", "MARIADB_PASSWORD")]),
+        source(cloud, &MARIADB, ROOT_SECRET, &[("password", "MARIADB_PASSWORD")]),
         source(
             cloud,
             &RABBITMQ,
-            rabbitmq::default_user_secret(RABBITMQ.name),
+            &rabbitmq::default_user_secret(RABBITMQ.name),
             &[("username", "RABBITMQ_USERNAME"), ("password", "RABBITMQ_PASSWORD")],
         ),
-        source(cloud, &VALKEY, valkey::binding_secret(VALKEY.name), &[("password", "VALKEY_PASSWORD")]),
+        source(cloud, &VALKEY, &valkey::binding_secret(VALKEY.name), &[("password", "VALKEY_PASSWORD")]),
     ]
     .into_iter()
     .flatten()
@@ -45,7 +45,7 @@ pub(super) fn child(cloud: &Cloud, inputs: &Inputs<ControlPlane>) -> Option<Chil
 }
 
 /// Keys of the Secret of a server; none of one that is not made here.
-fn source(cloud: &Cloud, part: &Part, secret: String, keys: &[(&str, &str)]) -> Option<SecretSource> {
+fn source(cloud: &Cloud, part: &Part, secret: &str, keys: &[(&str, &str)]) -> Option<SecretSource> {
     let is_ours = cloud.has(part) && cloud.existing(part).is_none();
     let key = |text: &str| DataKey::new(text).expect("it is a key");
     let renamed = |(source, target): &(&str, &str)| {
@@ -53,7 +53,7 @@ fn source(cloud: &Cloud, part: &Part, secret: String, keys: &[(&str, &str)]) -> 
     };
     is_ours.then(|| SecretSource {
         name: Some(part.name.to_owned()),
-        secret_ref: NamespacedRef { name: name(&secret), namespace: None },
+        secret_ref: NamespacedRef { name: name(secret), namespace: None },
         keys: keys.iter().map(renamed).collect(),
     })
 }

@@ -10,6 +10,7 @@ use crate::identity::Cloud;
 use crate::stage::with_deep_stack;
 
 /// A cloud whose data stays, with these services beside Keystone.
+#[expect(clippy::needless_pass_by_value, reason = "a test writes it down where it is used")]
 fn with(cloud: &Cloud, services: Value) -> Value {
     let mut spec = cloud.spec();
     spec["deletionPolicy"] = "Retain".into();

@@ -178,7 +178,7 @@ fn the_user_of_a_program_goes_after_what_it_acts_in_and_after_its_credential() {
         assert!(step(&used, &name).released.is_empty() && step(&used, &name).children.is_empty(), "{user}");
 
         let unused = leaving(&[], &own);
-        let released: Vec<String> = step(&unused, &name).released.iter().map(|child| child.short()).collect();
+        let released: Vec<String> = step(&unused, &name).released.iter().map(c5c3_kit::Ref::short).collect();
         assert_eq!(released, [format!("credentialrotation/{user}-rotation")]);
         assert!(said(&unused).contains("the user goes after its credential"), "{}", said(&unused));
 
