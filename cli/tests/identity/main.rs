@@ -79,12 +79,10 @@ fn a_request_is_logged_with_its_id(cloud: &Cloud) {
 }
 
 fn the_infrastructures_passwords_are_in_one_secret(cloud: &Cloud) {
-    let value = |secret: &str, key: &str| {
-        format!("kubectl -n cloud get secret {secret} -o jsonpath='{{.data.{key}}}' | base64 -d")
-    };
-    let password = cloud.machine.ok(&value("mariadb-root-credentials", "password"));
+    let password = cloud::accounts::value(cloud, "mariadb-root-credentials", "password");
     assert!(!password.is_empty());
-    cloud.machine.eventually(&value("openstack-credentials", "MARIADB_PASSWORD"), &password);
+    let kept = "kubectl -n cloud get secret openstack-credentials -o jsonpath='{.data.MARIADB_PASSWORD}' | base64 -d";
+    cloud.machine.eventually(kept, &password);
 }
 
 /// Also the one that is assigned last. Without the role `service`, tokens beside those of clients are refused.

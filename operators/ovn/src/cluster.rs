@@ -251,7 +251,11 @@ fn rollout(layout: &Layout, database: Database, live: Option<&DynamicObject>) ->
     let wanted = layout.ovn_image();
     match live_image(live, SERVER) {
         Some(image) if *image != wanted => {
-            Some(Wait::on(&set).condition(format!("runs {wanted}")).now(format!("runs {image} still")))
+            let wait = Wait::on(&set).condition(format!("runs {wanted}")).now(format!("runs {image} still"));
+            let why = "what comes after it is replaced when all of its members run the new version";
+            Some(
+                wait.because(why).look_at(format!("kubectl describe statefulset {} -n {}", set.name, layout.namespace)),
+            )
         }
         _ => readiness::wait(&set, found),
     }
